@@ -1,0 +1,64 @@
+# Shoal. `make demo` and `make test` need Python 3.11 or newer and nothing else.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+export PYTHONDONTWRITEBYTECODE :=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench chaos requirements clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort
+
+demo: .venv/run.stamp  ## crawl the bundled bookshop with embedded Valkey and real Celery workers
+	@$(BIN)/python -m examples.demo
+
+test: .venv/dev.stamp check  ## all tests, the short fault drill and the short benchmark
+	@scripts/get-services
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: .venv/dev.stamp  ## ruff, pyright strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	PYTHONPATH=src $(BIN)/lint-imports --no-cache
+
+format: .venv/dev.stamp  ## put the code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv-bench/stamp  ## measure Shoal beside others (about 15 minutes; the machine should be idle)
+	PYTHONPATH=src .venv-bench/bin/python -m benchmarks $(BENCH)
+
+chaos: .venv/dev.stamp  ## the long version of the fault tests
+	SHOAL_TEST_LONG=1 $(BIN)/python -m pytest tests/chaos tests/contract/test_frontier_machine.py
+
+requirements: .venv/dev.stamp  ## renew the pinned, hashed requirements
+	cd requirements && for name in run dev bench; do \
+	  ../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-emit-find-links --no-annotate --no-header --upgrade $$name.in -o $$name.txt; done
+
+clean:  ## remove everything that was made here
+	rm -rf .venv .venv-bench .ruff_cache .pytest_cache .hypothesis demo-results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Shoal needs Python 3.11 or newer; say which one with: make PYTHON=python3.12 …" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/run.stamp: requirements/run.txt pyproject.toml | .venv/bin/python
+	$(PIP) install --require-hashes -r requirements/run.txt
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/dev.stamp: requirements/dev.txt pyproject.toml | .venv/bin/python
+	$(PIP) install --require-hashes -r requirements/dev.txt
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@ .venv/run.stamp
+
+.venv-bench/stamp: requirements/bench.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/bench.txt
+	@touch $@

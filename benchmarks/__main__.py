@@ -1,0 +1,77 @@
+"""Runs the benchmark: `python -m benchmarks [--rounds 3] [--pages 20000] [--only NAME]… [--quick]`."""
+
+import argparse
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+from benchmarks import machine, process, server, table
+from benchmarks.lineup import CONTENDERS, Contender
+from benchmarks.measure import measure
+from benchmarks.result import Failure, Reading, Results, Row
+
+QUICK_PAGES = 1_000
+
+
+def main() -> int:
+    """Measure all contenders, show the tables and save them."""
+    options = _options()
+    process.exit_on_term()
+    contenders = [c for c in CONTENDERS if not options.only or c.name in options.only]
+    rounds, pages = (1, min(options.pages, QUICK_PAGES)) if options.quick else (options.rounds, options.pages)
+    sizes = {c.name: c.size(pages, quick=options.quick) for c in contenders}
+    found = list(_run(contenders, sizes, rounds))
+    results = Results(
+        readings=tuple(one for one in found if isinstance(one, Reading)),
+        failures=tuple(one for one in found if isinstance(one, Failure)),
+        rows=() if options.only else tuple(_memory(quick=options.quick)),
+    )
+    # Saved first: a closed terminal must not cost the results. A quick run must not replace a real one.
+    table.save(results, machine.describe(), name="quick" if options.quick else "latest")
+    table.show(results)
+    return 1 if results.failures else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="how often each contender crawls (3)")
+    parser.add_argument("--pages", type=int, default=20_000, help="pages of the site (20000)")
+    names = [contender.name for contender in CONTENDERS]
+    parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=", ".join(names))
+    parser.add_argument("--quick", action="store_true", help="one round on a small site, to see that all works")
+    return parser.parse_args()
+
+
+def _run(contenders: Sequence[Contender], sizes: dict[str, int], rounds: int) -> Iterator[Reading | Failure]:
+    """Let all contenders crawl in turn, round after round, so that the machine's noise hits all alike."""
+    with server.serve(sorted(set(sizes.values()))) as urls:
+        for number in range(1, rounds + 1):
+            for contender in _rotated(contenders, number - 1):
+                size = sizes[contender.name]
+                yield _tell(measure(contender, url=urls[size], pages=size, number=number))
+
+
+def _rotated(contenders: Sequence[Contender], by: int) -> list[Contender]:
+    """Start each round with another contender, so that none always follows the same one."""
+    by %= max(len(contenders), 1)
+    return [*contenders[by:], *contenders[:by]]
+
+
+def _tell(result: Reading | Failure) -> Reading | Failure:
+    said = f"{result.pages_per_second:,.0f} pages/s" if isinstance(result, Reading) else "failed"
+    print(f"round {result.round}: {result.contender}: {said}", file=sys.stderr, flush=True)
+    return result
+
+
+def _memory(*, quick: bool) -> list[Row]:
+    """Measure the memory of the frontier, where this checkout has that measurement."""
+    if importlib.util.find_spec("benchmarks.memory") is None:
+        return []
+    measure_memory = cast("Callable[[bool], list[Row]]", importlib.import_module("benchmarks.memory").measure)
+    return measure_memory(quick)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""The bars: what a run has to show. Ratios are taken within a round, and then their median."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.result import Results
+
+BASE = "shoal-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A figure and the bound that it must keep; `measure` returns nothing when a contender was left out."""
+
+    name: str
+    wanted: str
+    measure: Callable[[Results], float | None]
+    keeps: Callable[[float], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a bar."""
+
+    name: str
+    wanted: str
+    measured: float | None
+    met: bool | None
+
+    @property
+    def word(self) -> str:
+        return {True: "met", False: "not met", None: "not measured"}[self.met]
+
+
+def ratio(results: Results, contender: str, against: str) -> float | None:
+    """Return how many times as fast one contender is as another: the median over the rounds of both."""
+    rates = {reading.round: reading.pages_per_second for reading in results.of(against)}
+    pairs = [
+        reading.pages_per_second / rates[reading.round] for reading in results.of(contender) if reading.round in rates
+    ]
+    return median(pairs) if pairs else None
+
+
+def judge(results: Results) -> list[Verdict]:
+    """Hold the results against all bars."""
+    return [*(_verdict(bar, results) for bar in BARS), *_row_verdicts(results)]
+
+
+def _verdict(bar: Bar, results: Results) -> Verdict:
+    measured = bar.measure(results)
+    return Verdict(bar.name, bar.wanted, measured, None if measured is None else bar.keeps(measured))
+
+
+def _row_verdicts(results: Results) -> Iterator[Verdict]:
+    for row in results.rows:
+        if row.at_most is not None:
+            yield Verdict(row.name, f"≤ {row.at_most:g} {row.unit}", row.value, row.value <= row.at_most)
+
+
+def _faster(contender: str, times: float, against: str) -> Bar:
+    return Bar(
+        f"{contender} against {against}",
+        f"≥ {times:g} ×",
+        lambda results: ratio(results, contender, against),
+        lambda measured: measured >= times,
+    )
+
+
+def _round_trips_a_page(results: Results) -> float | None:
+    found = [r.round_trips / r.pages for r in results.of(BASE) if r.round_trips is not None]
+    return median(found) if found else None
+
+
+BARS = (
+    _faster(BASE, 0.60, "raw"),
+    _faster("shoal-1-archive", 0.40, "raw"),
+    _faster(BASE, 12, "scrapy"),
+    _faster(BASE, 4, "scrapy-tuned"),
+    _faster(BASE, 20, "tutorial"),
+    _faster("shoal-2", 1.6, BASE),
+    Bar(f"{BASE}: Redis round trips a page", "≤ 0.6", _round_trips_a_page, lambda measured: measured <= 0.6),
+)

@@ -1,0 +1,41 @@
+"""Times a Scrapy crawl from the first request that reaches the downloader to the end of the last page.
+
+The last response is not the end: Scrapy may have downloaded all while most links still wait to be scheduled.
+The end is when it calls itself idle.
+"""
+
+# pyright: basic
+import json
+import time
+
+from scrapy import signals
+from scrapy.crawler import Crawler, CrawlerProcess
+
+
+class Clock:
+    """Listens to one crawler."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.first = self.last = 0.0
+        self.signals = crawler.signals
+        self.signals.connect(self.start, signals.request_reached_downloader)
+        self.signals.connect(self.stop, signals.spider_idle)
+
+    def start(self) -> None:
+        self.first = time.perf_counter()
+        # Once is enough: the crawl should not pay for our clock on each request.
+        self.signals.disconnect(self.start, signals.request_reached_downloader)
+
+    def stop(self) -> None:
+        self.last = time.perf_counter()
+
+
+def crawl(spider: type, url: str, settings: dict[str, object]) -> None:
+    """Crawl with a spider and print the outcome as JSON."""
+    process = CrawlerProcess(settings)
+    crawler = process.create_crawler(spider)
+    clock = Clock(crawler)
+    process.crawl(crawler, start_urls=[url])
+    process.start()
+    pages = crawler.stats.get_value("response_received_count") if crawler.stats else 0
+    print(json.dumps({"pages": pages, "seconds": clock.last - clock.first}))

@@ -1,0 +1,61 @@
+"""Serve the sites with nginx: one process, a port for each site, all its files in a temporary folder."""
+
+import shutil
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.process import free_port, listens, running, wait_ready
+from benchmarks.site import Site
+
+# One process in the foreground (no master): what we start is what serves, and it needs no user to drop to.
+CONFIG = """
+daemon off;
+master_process off;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log error;
+events {{ worker_connections 4096; }}
+http {{
+  access_log off;
+  types {{ text/html html; }}
+  default_type application/octet-stream;
+  sendfile on;
+  tcp_nopush on;
+  keepalive_timeout 300s;
+  keepalive_requests 10000000;
+  open_file_cache max=100000 inactive=600s;
+  open_file_cache_valid 600s;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+{servers}
+}}
+"""
+SERVER = '  server {{ listen 127.0.0.1:{port} backlog=1024; root "{root}"; }}'
+
+
+def find() -> str | None:
+    """Return the path of nginx, also where an ordinary PATH leaves out the administrator's commands."""
+    return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+
+
+@contextmanager
+def serve(binary: str, sites: Sequence[Site]) -> Generator[dict[int, str]]:
+    """Serve sites while the block lasts; yields where each begins, by its number of pages."""
+    ports = {site.pages: free_port() for site in sites}
+    with tempfile.TemporaryDirectory(prefix="shoal-bench-nginx-") as name:
+        folder = Path(name)
+        config = folder / "nginx.conf"
+        config.write_text(_config(folder, sites, ports))
+        command = [binary, "-e", str(folder / "error.log"), "-p", name, "-c", str(config)]
+        with running(command, log=folder / "log") as child:
+            wait_ready(child, lambda: all(listens(port) for port in ports.values()))
+            yield {pages: f"http://127.0.0.1:{port}/index.html" for pages, port in ports.items()}
+
+
+def _config(folder: Path, sites: Sequence[Site], ports: dict[int, int]) -> str:
+    servers = "\n".join(SERVER.format(port=ports[site.pages], root=site.root) for site in sites)
+    return CONFIG.format(folder=folder, servers=servers)

@@ -1,0 +1,75 @@
+"""What is measured: values that pass between the meter, the bars and the table."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a contender says of its own crawl: pages, and seconds from its first fetch to its last page."""
+
+    pages: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One crawl of one contender."""
+
+    contender: str
+    round: int
+    pages: int
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+    round_trips: int | None
+    scripts: int | None
+    commands: int | None
+
+    @property
+    def pages_per_second(self) -> float:
+        return self.pages / self.seconds
+
+    @property
+    def cpu_seconds_per_1000(self) -> float:
+        return self.cpu_seconds / self.pages * 1000
+
+    @property
+    def round_trips_per_1000(self) -> float | None:
+        return None if self.round_trips is None else self.round_trips / self.pages * 1000
+
+    @property
+    def commands_per_1000(self) -> float | None:
+        return None if self.commands is None else self.commands / self.pages * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A crawl that did not come to its end, or left pages out."""
+
+    contender: str
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A figure that is no crawl, such as bytes of Redis a URL; `at_most` is its bar, where it has one."""
+
+    name: str
+    value: float
+    unit: str
+    note: str = ""
+    at_most: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All that one run measured."""
+
+    readings: tuple[Reading, ...]
+    failures: tuple[Failure, ...]
+    rows: tuple[Row, ...] = ()
+
+    def of(self, contender: str) -> list[Reading]:
+        """Return the readings of one contender, by round."""
+        return [reading for reading in self.readings if reading.contender == contender]

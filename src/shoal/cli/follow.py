@@ -1,0 +1,171 @@
+"""Watching a job from the foreground: progress shown, results written as they come, Ctrl-C understood."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from shoal.cli.crew import Crew
+from shoal.cli.output import (
+    PAGE_COLUMNS,
+    Record,
+    Writer,
+    format_of,
+    item_columns,
+    item_record,
+    open_writer,
+    page_record,
+)
+from shoal.cli.progress import Display, live_display, summary
+from shoal.cli.talk import print_json, say, status_json
+from shoal.core.model import JobState, JobStatus
+from shoal.core.spec import JobSpec
+from shoal.errors import RedisUnavailable
+from shoal.store.pages import PageStore
+from shoal.wiring import Platform
+
+POLL_S = 0.25
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a command shows a job."""
+
+    output: str | None = None
+    format: str | None = None
+    quiet: bool = False
+    json: bool = False
+
+
+class Tail:
+    """Hands new results of a job to a writer: its items, or its pages when it has no fields."""
+
+    def __init__(self, pages: PageStore, job: str, spec: JobSpec, writer: Writer) -> None:
+        self._pages = pages
+        self._job = job
+        self._writer = writer
+        self._items = bool(spec.fields)
+        self._last = 0
+        self.written = 0
+
+    def catch_up(self) -> None:
+        """Write all that is new."""
+        while batch := self._next():
+            self._last = batch[-1][0]
+            self._writer.write(record for _, record in batch)
+            self.written += len(batch)
+
+    def _next(self) -> list[tuple[int, Record]]:
+        if self._items:
+            return [(n, item_record(item)) for n, item in self._pages.items_after(self._job, self._last)]
+        return [(n, page_record(page)) for n, page in self._pages.pages_after(self._job, self._last)]
+
+
+def result_columns(spec: JobSpec) -> tuple[str, ...]:
+    return item_columns(spec) if spec.fields else PAGE_COLUMNS
+
+
+class _Interrupts:
+    """Counts Ctrl-C (and SIGTERM): the first stops cleanly, the second at once."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, _signal: int, _frame: FrameType | None) -> None:
+        self.count += 1
+        if self.count > 1:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _interrupts() -> Generator[_Interrupts]:
+    counter = _Interrupts()
+    before = [(number, signal.signal(number, counter)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        yield counter
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
+def follow(platform: Platform, job: str, crew: Crew, view: View) -> int:
+    """Stay with the job until it ends or the user stops it; returns the exit code."""
+    spec = platform.control.job(job).spec
+    with ExitStack() as stack:
+        interrupts = stack.enter_context(_interrupts())
+        tail = _open_tail(stack, platform.pages, job, spec, view)
+        display = stack.enter_context(live_display(f"{job}  {spec.name}".strip(), quiet=view.quiet))
+        status = _watch(platform, job, crew, display, tail, lambda: interrupts.count > 0)
+        if not status.state.ended and interrupts.count:
+            say("stopping: running fetches may finish (Ctrl-C again to stop at once) …")
+            platform.control.pause(job)
+            crew.stop()
+        if tail:
+            tail.catch_up()
+    status = platform.control.status(job)
+    _tell(platform, status, view, tail)
+    if not status.state.ended:
+        return INTERRUPTED
+    return 0 if status.state is JobState.FINISHED and status.counters.done else 1
+
+
+def _open_tail(stack: ExitStack, pages: PageStore, job: str, spec: JobSpec, view: View) -> Tail | None:
+    if view.output is None:
+        return None
+    kind = format_of(view.output, view.format)
+    return Tail(pages, job, spec, stack.enter_context(open_writer(view.output, kind, result_columns(spec))))
+
+
+def _watch(
+    platform: Platform, job: str, crew: Crew, display: Display, tail: Tail | None, stopped: Callable[[], bool]
+) -> JobStatus:
+    while True:
+        try:
+            status = platform.control.status(job)
+        except RedisUnavailable as exc:
+            say(f"waiting for Redis: {exc}")
+            time.sleep(1)
+            if stopped():
+                raise
+            continue
+        display.show(status)
+        if tail:
+            tail.catch_up()
+        if status.state is not JobState.RUNNING or stopped():
+            return status
+        crew.check()
+        time.sleep(POLL_S)
+
+
+def _tell(platform: Platform, status: JobStatus, view: View, tail: Tail | None) -> None:
+    if not view.quiet:
+        for text in summary(status):
+            say(text)
+        if tail and view.output != "-":
+            say(f"  {tail.written} results in {view.output}")
+        if status.state is JobState.FINISHED and not status.counters.done:
+            _tell_why(platform, status.job)
+        say(_next_step(status))
+    elif not status.state.ended:
+        say(_next_step(status))
+    if view.json:
+        print_json(status_json(status))
+
+
+def _tell_why(platform: Platform, job: str) -> None:
+    """Nothing was fetched: the first failures in full are more help than sums."""
+    for number, letter in enumerate(platform.pages.dead_letters(job)):
+        if number == 3:
+            break
+        say(f"  {letter.url}: {letter.reason}" + (f" ({letter.detail})" if letter.detail else ""))
+
+
+def _next_step(status: JobStatus) -> str:
+    if status.state is JobState.PAUSED or not status.state.ended:
+        return f"go on with: shoal resume {status.job}"
+    return f"see more: shoal results {status.job}"

@@ -1,0 +1,82 @@
+"""Where jobs come from: a YAML file, flags, lists of URLs. Flags win over the file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from shoal.control import describe_problems
+from shoal.core.field import split_option
+from shoal.core.spec import JobSpec, read_spec
+from shoal.core.url import parse
+from shoal.errors import BadSpec, BadUrl, InputError
+
+
+def read_job_file(path: Path) -> dict[str, Any]:
+    """The settings of a YAML job."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise InputError(f"cannot read {path}: {getattr(exc, 'strerror', None) or exc}") from exc
+    try:
+        loaded = yaml.safe_load(text)
+    except yaml.YAMLError as exc:
+        mark = getattr(exc, "problem_mark", None)
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise BadSpec(f"{path}{place}: not valid YAML: {getattr(exc, 'problem', None) or exc}") from exc
+    if not isinstance(loaded, dict) or not all(isinstance(key, str) for key in cast(dict[Any, Any], loaded)):
+        raise BadSpec(
+            f"{path}: a job is a mapping of settings, for example\n  urls: [https://example.com/]\n  pages: 100"
+        )
+    return cast(dict[str, Any], loaded)
+
+
+def read_url_list(path: str) -> list[str]:
+    """URLs from a file, or from standard input for `-`: one a line; empty lines and # comments are skipped."""
+    name = "standard input" if path == "-" else path
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise InputError(f"cannot read {name}: {getattr(exc, 'strerror', None) or exc}") from exc
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+    wanted = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    if not wanted:
+        raise InputError(f"{name} has no URLs in it: write one a line")
+    problems = [problem for number, line in wanted if (problem := _problem(name, number, line))]
+    if problems:
+        raise BadUrl(describe_problems(problems, len(wanted)))
+    return [line for _, line in wanted]
+
+
+def _problem(name: str, number: int, line: str) -> str | None:
+    try:
+        parse(line)
+    except BadUrl as exc:
+        return f"{name}, line {number}: {exc}"
+    return None
+
+
+def read_headers(options: Iterable[str]) -> dict[str, str]:
+    """`Name: value` options."""
+    headers: dict[str, str] = {}
+    for option in options:
+        name, colon, value = option.partition(":")
+        if not colon:
+            raise BadSpec(f"--header {option!r}: write NAME: VALUE, for example 'Accept-Language: en'")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def make_spec(file: Path | None, flags: Mapping[str, Any], fields: Iterable[str], headers: Iterable[str]) -> JobSpec:
+    """The job from a file and flags; flags that were not given (None or empty) change nothing."""
+    values = read_job_file(file) if file else {}
+    values |= {name: value for name, value in flags.items() if value is not None and value != []}
+    if given := dict(split_option(option) for option in fields):
+        values["fields"] = {**(values.get("fields") or {}), **given}
+    if sent := read_headers(headers):
+        values["headers"] = {**(values.get("headers") or {}), **sent}
+    return read_spec(values, str(file) if file else "the job")

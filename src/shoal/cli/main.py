@@ -1,0 +1,60 @@
+"""The command line's entry: commands by group, errors as one message."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from shoal import __version__
+from shoal.cli import jobs, ops, run
+from shoal.cli.talk import say
+from shoal.errors import ShoalError
+
+app = typer.Typer(
+    name="shoal",
+    help="Crawl a whole site with one command, on a laptop or a fleet.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for _command in (run.crawl, run.scrape, run.resume):
+    app.command(rich_help_panel="Fetch")(_command)
+for _command in (jobs.jobs, jobs.status, jobs.results, jobs.page, jobs.dead, jobs.pause, jobs.cancel):
+    app.command(rich_help_panel="Jobs")(_command)
+app.command(rich_help_panel="Operate")(ops.worker)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"shoal {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Crawl a whole site with one command, on a laptop or a fleet."""
+    del version
+
+
+def main() -> None:
+    """Run a command; every error of ours is one message and an exit code."""
+    try:
+        app()
+    except ShoalError as exc:
+        say(f"shoal: {exc}")
+        sys.exit(exc.exit_code)
+    except KeyboardInterrupt:
+        say("stopped")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)

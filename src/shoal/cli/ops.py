@@ -1,0 +1,50 @@
+"""Commands for who runs the machines."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from shoal.cli.talk import say
+from shoal.guardian import die_with_parent
+from shoal.observe import set_up_logs
+from shoal.redis_url import redacted
+from shoal.settings import read_settings
+from shoal.wiring import with_redis
+
+Queues = Annotated[
+    str | None,
+    typer.Option(help="Queues to serve, comma-separated; the high lane always goes first. [env var: SHOAL_QUEUES]"),
+]
+Concurrency = Annotated[
+    int | None, typer.Option(min=1, max=256, help="Processes. [env var: SHOAL_CONCURRENCY; default: 1]")
+]
+Sockets = Annotated[
+    int | None,
+    typer.Option(min=1, max=4096, help="Fetches at once in each process. [env var: SHOAL_SOCKETS; default: 128]"),
+]
+LogLevel = Annotated[str, typer.Option(envvar="SHOAL_LOG_LEVEL", help="debug, info, warning or error.")]
+
+
+def worker(
+    queues: Queues = None,
+    concurrency: Concurrency = None,
+    sockets: Sockets = None,
+    log_level: LogLevel = "info",
+) -> None:
+    """Join the work: serve queues of the Redis that SHOAL_REDIS_URL names (else of the embedded one).
+
+    SHOAL_REDIS_URL=redis://10.0.0.5 shoal worker --queues http.high,http.batch --concurrency 2
+    """
+    settings = read_settings(queues=queues, concurrency=concurrency, sockets=sockets)
+    if settings.die_with_parent:
+        die_with_parent()
+    set_up_logs(log_level)
+    with with_redis(settings) as chosen:
+        from shoal.store.database import open_database
+        from shoal.worker.tasks import Worker
+
+        open_database(chosen.sql_url).dispose()
+        say(f"worker: {chosen.concurrency} × {chosen.queues} on {redacted(chosen.redis_url or '')}; Ctrl-C stops")
+        Worker(chosen).run()

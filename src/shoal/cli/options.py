@@ -1,0 +1,120 @@
+"""The flags, each with its `SHOAL_*` twin, shared by the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_JOB, _POLITE, _RUN = "What to fetch", "How politely", "How to run it"
+
+Urls = Annotated[list[str] | None, typer.Argument(help="Where to start.", show_default=False)]
+JobFile = Annotated[
+    Path | None,
+    typer.Option("--job", "-j", envvar="SHOAL_JOB", help="A YAML file with the job; flags win over it.",
+                 rich_help_panel=_JOB),
+]  # fmt: skip
+UrlFile = Annotated[
+    str | None,
+    typer.Option("--file", "-f", envvar="SHOAL_FILE", help="URLs from a file, one a line; - for standard input.",
+                 rich_help_panel=_JOB),
+]  # fmt: skip
+Pages = Annotated[
+    int | None,
+    typer.Option(envvar="SHOAL_PAGES", min=1, help="At most this many pages.", rich_help_panel=_JOB),
+]
+Depth = Annotated[
+    int | None,
+    typer.Option(envvar="SHOAL_DEPTH", min=0, help="At most this many links from a start URL.", rich_help_panel=_JOB),
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(envvar="SHOAL_ALLOW", help="Follow only links that match this regular expression (several: any).",
+                 rich_help_panel=_JOB),
+]  # fmt: skip
+Deny = Annotated[
+    list[str] | None,
+    typer.Option(envvar="SHOAL_DENY", help="Follow no links that match this.", rich_help_panel=_JOB),
+]
+Host = Annotated[
+    list[str] | None,
+    typer.Option("--host", envvar="SHOAL_HOST", help="Follow links to this host as well.", rich_help_panel=_JOB),
+]
+FieldOption = Annotated[
+    list[str] | None,
+    typer.Option("--field", envvar="SHOAL_FIELD", rich_help_panel=_JOB,
+                 help="Take NAME=SELECTOR from each page: title=h1, image=img@src, 'tags\\[]=.tag' for a list."),
+]  # fmt: skip
+Name = Annotated[str | None, typer.Option(envvar="SHOAL_NAME", help="A label for the job.", rich_help_panel=_JOB)]
+Header = Annotated[
+    list[str] | None,
+    typer.Option(envvar="SHOAL_HEADER", help="Send 'NAME: VALUE' with each request.", rich_help_panel=_JOB),
+]
+DropTracking = Annotated[
+    bool | None,
+    typer.Option("--drop-tracking", envvar="SHOAL_DROP_TRACKING", help="Drop utm_* and the like from URLs.",
+                 rich_help_panel=_JOB),
+]  # fmt: skip
+Nofollow = Annotated[
+    bool | None,
+    typer.Option("--nofollow", envvar="SHOAL_NOFOLLOW", help="Leave out links marked rel=nofollow.",
+                 rich_help_panel=_JOB),
+]  # fmt: skip
+RateOption = Annotated[
+    str | None,
+    typer.Option("--rate", envvar="SHOAL_RATE", rich_help_panel=_POLITE,
+                 help="Requests a second to one host: 4, 30/m, or unlimited for hosts that are yours. [default: 4]"),
+]  # fmt: skip
+ParallelOption = Annotated[
+    str | None,
+    typer.Option("--parallel", envvar="SHOAL_PARALLEL", rich_help_panel=_POLITE,
+                 help="Requests at once to one host. [default: 2; unlimited with --rate unlimited]"),
+]  # fmt: skip
+Robots = Annotated[
+    bool | None,
+    typer.Option("--robots/--no-robots", envvar="SHOAL_ROBOTS", help="Obey robots.txt. [default: robots]",
+                 rich_help_panel=_POLITE),
+]  # fmt: skip
+Retries = Annotated[
+    int | None,
+    typer.Option(envvar="SHOAL_RETRIES", min=0, help="Tries after the first. [default: 3]", rich_help_panel=_POLITE),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(envvar="SHOAL_TIMEOUT", help="Seconds for a whole fetch. [default: 30]", rich_help_panel=_POLITE),
+]
+LaneOption = Annotated[
+    str | None,
+    typer.Option("--lane", envvar="SHOAL_LANE", help="high, batch or slow. [default: batch]", rich_help_panel=_RUN),
+]
+Archive = Annotated[
+    bool | None,
+    typer.Option("--archive/--no-archive", envvar="SHOAL_ARCHIVE", rich_help_panel=_RUN,
+                 help="Keep raw responses in the WARC archive. [default: archive]"),
+]  # fmt: skip
+Workers = Annotated[
+    int,
+    typer.Option(envvar="SHOAL_WORKERS", min=0, max=64, rich_help_panel=_RUN,
+                 help="Worker processes to bring along; 0 leaves the work to others."),
+]  # fmt: skip
+Detach = Annotated[
+    bool,
+    typer.Option("--detach", envvar="SHOAL_DETACH", rich_help_panel=_RUN,
+                 help="Submit the job, print its id and leave it to running workers."),
+]  # fmt: skip
+Output = Annotated[
+    str | None,
+    typer.Option("--output", "-o", envvar="SHOAL_OUTPUT", rich_help_panel=_RUN,
+                 help="Write results here as they come: .jsonl or .csv; - for standard output."),
+]  # fmt: skip
+Format = Annotated[
+    str | None,
+    typer.Option("--format", envvar="SHOAL_FORMAT", help="jsonl or csv.", rich_help_panel=_RUN),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", envvar="SHOAL_QUIET", help="No progress.", rich_help_panel=_RUN)]
+Json = Annotated[
+    bool,
+    typer.Option("--json", envvar="SHOAL_JSON", help="For programs: JSON on standard output.", rich_help_panel=_RUN),
+]
+Job = Annotated[str, typer.Argument(help="A job's id, or its first letters.", show_default=False)]

@@ -1,0 +1,129 @@
+"""What a running job looks like: a live panel on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Protocol
+
+from shoal.cli.talk import human_bytes, human_seconds, say
+from shoal.core.model import JobStatus
+
+PLAIN_EVERY_S = 2.0
+RATE_WINDOW_S = 5.0
+
+
+class Speed:
+    """Pages a second over the last moments, and the time left."""
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, int]] = deque(maxlen=200)
+
+    def note(self, status: JobStatus) -> None:
+        now = status.now_ms / 1000
+        self._marks.append((now, status.counters.done))
+        while len(self._marks) > 2 and now - self._marks[0][0] > RATE_WINDOW_S:
+            self._marks.popleft()
+
+    @property
+    def pages_per_second(self) -> float:
+        if len(self._marks) < 2:
+            return 0.0
+        (then, before), (now, after) = self._marks[0], self._marks[-1]
+        return (after - before) / (now - then) if now > then else 0.0
+
+    def seconds_left(self, status: JobStatus) -> float | None:
+        """Only what is known to be left: a crawl that still finds new pages takes longer."""
+        speed = self.pages_per_second
+        return status.counters.pending / speed if speed > 0 and status.counters.pending else None
+
+
+class Display(Protocol):
+    """Shows a status."""
+
+    def show(self, status: JobStatus) -> None: ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def show(self, status: JobStatus) -> None:
+        del status
+
+
+class PlainLines:
+    """A line every few seconds, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._speed = Speed()
+        self._next = time.monotonic() + PLAIN_EVERY_S
+
+    def show(self, status: JobStatus) -> None:
+        self._speed.note(status)
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + PLAIN_EVERY_S
+            say(line(status, self._speed))
+
+
+def line(status: JobStatus, speed: Speed) -> str:
+    """One status as one line."""
+    c = status.counters
+    parts = [
+        f"{status.state.value}: {c.done} done",
+        f"{speed.pages_per_second:.1f} pages/s",
+        f"{c.queued} queued",
+        f"{c.leased} in flight",
+    ]
+    if c.delayed:
+        parts.append(f"{c.delayed} to retry")
+    if c.dead:
+        parts.append(f"{c.dead} failed")
+    if (left := speed.seconds_left(status)) is not None:
+        parts.append(f"about {human_seconds(left)} left")
+    return ", ".join(parts)
+
+
+@contextmanager
+def live_display(title: str, *, quiet: bool) -> Generator[Display]:
+    """The display that fits where standard error goes."""
+    if quiet:
+        yield Silent()
+    elif sys.stderr.isatty():
+        from shoal.cli.panel import LivePanel
+
+        with LivePanel(title) as panel:
+            yield panel
+    else:
+        yield PlainLines()
+
+
+def failures(status: JobStatus) -> list[tuple[str, int]]:
+    """Reasons of what was given up, the most frequent first."""
+    found = [
+        (name.partition(":")[2], count)
+        for name, count in status.reasons.items()
+        if name.startswith(("dead:", "robots:"))
+    ]
+    return sorted(found, key=lambda pair: -pair[1])
+
+
+def summary(status: JobStatus) -> list[str]:
+    """What to say when a job has stopped."""
+    c = status.counters
+    seconds = status.elapsed.total_seconds()
+    speed = f", {c.done / seconds:.1f} pages/s" if seconds else ""
+    lines = [
+        f"{status.state.value}: {c.done} pages, {human_bytes(c.received)} in {human_seconds(seconds)}{speed}",
+        f"  found {c.seen + c.duplicates} links: {c.admitted} taken, {c.duplicates} seen before, {c.filtered} left out",
+    ]
+    if reasons := failures(status):
+        told = ", ".join(f"{reason} {count}" for reason, count in reasons[:6])
+        lines.append(f"  not fetched: {told}")
+    if c.retries or c.lost:
+        lines.append(f"  retried {c.retries} times" + (f", {c.lost} leases lost" if c.lost else ""))
+    if c.pending:
+        lines.append(f"  still waiting: {c.pending}")
+    return lines

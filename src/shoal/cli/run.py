@@ -1,0 +1,186 @@
+"""Commands that do the work in the foreground: crawl, scrape, resume."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import typer
+
+from shoal.cli import options as opt
+from shoal.cli.crew import Crew
+from shoal.cli.follow import View, follow
+from shoal.cli.jobfile import make_spec, read_url_list
+from shoal.cli.output import format_of
+from shoal.cli.talk import print_json, say
+from shoal.control import parse_urls
+from shoal.core.model import JobState
+from shoal.core.spec import JobSpec
+from shoal.core.url import Url
+from shoal.errors import InputError
+from shoal.settings import Settings, read_settings
+from shoal.wiring import open_platform
+
+DEFAULT_WORKERS = min(2, os.cpu_count() or 1)
+MAX_LOOKUPS = 20
+LOOKUP_S = 5.0
+
+
+def crawl(
+    urls: opt.Urls = None,
+    job: opt.JobFile = None,
+    pages: opt.Pages = None,
+    depth: opt.Depth = None,
+    allow: opt.Allow = None,
+    deny: opt.Deny = None,
+    host: opt.Host = None,
+    field: opt.FieldOption = None,
+    name: opt.Name = None,
+    header: opt.Header = None,
+    drop_tracking: opt.DropTracking = None,
+    nofollow: opt.Nofollow = None,
+    rate: opt.RateOption = None,
+    parallel: opt.ParallelOption = None,
+    robots: opt.Robots = None,
+    retries: opt.Retries = None,
+    timeout: opt.Timeout = None,
+    lane: opt.LaneOption = None,
+    archive: opt.Archive = None,
+    workers: opt.Workers = DEFAULT_WORKERS,
+    detach: opt.Detach = False,
+    output: opt.Output = None,
+    format: opt.Format = None,  # noqa: A002 - the flag's name
+    quiet: opt.Quiet = False,
+    json: opt.Json = False,
+) -> None:
+    """Crawl a site: follow links inside the start hosts, take fields, write results as they come.
+
+    shoal crawl https://books.example/ --pages 500 --field title=h1 --field price=.price -o books.jsonl
+
+    shoal crawl -j job.yaml
+    """
+    flags: dict[str, Any] = {
+        "urls": urls, "pages": pages, "depth": depth, "allow": allow, "deny": deny, "hosts": host, "name": name,
+        "drop_tracking": drop_tracking, "nofollow": nofollow, "rate": rate, "parallel": _number_or_word(parallel),
+        "robots": robots, "retries": retries, "timeout": timeout, "lane": lane, "archive": archive,
+    }  # fmt: skip
+    spec = make_spec(job, flags, field or (), header or ())
+    _start(spec, workers, detach, View(output, format, quiet, json))
+
+
+def scrape(
+    urls: opt.Urls = None,
+    file: opt.UrlFile = None,
+    job: opt.JobFile = None,
+    field: opt.FieldOption = None,
+    name: opt.Name = None,
+    header: opt.Header = None,
+    drop_tracking: opt.DropTracking = None,
+    rate: opt.RateOption = None,
+    parallel: opt.ParallelOption = None,
+    robots: opt.Robots = None,
+    retries: opt.Retries = None,
+    timeout: opt.Timeout = None,
+    lane: opt.LaneOption = None,
+    archive: opt.Archive = None,
+    workers: opt.Workers = DEFAULT_WORKERS,
+    detach: opt.Detach = False,
+    output: opt.Output = None,
+    format: opt.Format = None,  # noqa: A002 - the flag's name
+    quiet: opt.Quiet = False,
+    json: opt.Json = False,
+) -> None:
+    """Fetch just these URLs, without following links.
+
+    shoal scrape https://books.example/book/1 https://books.example/book/2 --field title=h1 -o -
+
+    shoal scrape -f urls.txt -o pages.csv
+    """
+    listed = list(urls or ()) + (read_url_list(file) if file else [])
+    flags: dict[str, Any] = {
+        "urls": listed, "name": name, "drop_tracking": drop_tracking, "rate": rate,
+        "parallel": _number_or_word(parallel), "robots": robots, "retries": retries, "timeout": timeout,
+        "lane": lane, "archive": archive, "follow": False,
+    }  # fmt: skip
+    spec = make_spec(job, flags, field or (), header or ())
+    _start(spec, workers, detach, View(output, format, quiet, json))
+
+
+def resume(
+    job: opt.Job,
+    workers: opt.Workers = DEFAULT_WORKERS,
+    detach: opt.Detach = False,
+    output: opt.Output = None,
+    format: opt.Format = None,  # noqa: A002 - the flag's name
+    quiet: opt.Quiet = False,
+    json: opt.Json = False,
+) -> None:
+    """Go on with a job that was stopped or paused. No stored page is fetched again.
+
+    shoal resume k3x9 -o books.jsonl
+    """
+    view = View(output, format, quiet, json)
+    settings = _settings()
+    with open_platform(settings) as platform:
+        found = platform.control.find(job)
+        state = platform.control.resume(found)
+        if state.ended:
+            say(f"job {found} is {state.value} already; `shoal results {found}` shows what it has")
+            raise typer.Exit(0 if state is JobState.FINISHED else 1)
+        if detach:
+            say(f"resumed {found}")
+            return
+        with Crew(settings, workers) as crew:
+            code = follow(platform, found, crew, view)
+    raise typer.Exit(code)
+
+
+def _start(spec: JobSpec, workers: int, detach: bool, view: View) -> None:
+    urls = parse_urls(spec.urls, drop_tracking=spec.drop_tracking)
+    if not urls:
+        raise InputError("no URLs given; for example: shoal crawl https://books.example/")
+    if view.output:
+        format_of(view.output, view.format)
+    if workers and not detach:
+        _look_up(urls)
+    settings = _settings()
+    with open_platform(settings) as platform, Crew(settings, 0 if detach else workers) as crew:
+        job = platform.control.submit(spec).job
+        if detach:
+            print_json({"job": job}) if view.json else print(job)
+            return
+        if not view.quiet:
+            say(f"job {job}: {len(urls)} {'URL' if len(urls) == 1 else 'URLs'}; Ctrl-C stops, nothing is lost")
+        code = follow(platform, job, crew, view)
+    raise typer.Exit(code)
+
+
+def _look_up(urls: Iterable[Url]) -> None:
+    """An unknown host is found out before anything starts; one of several is only mentioned."""
+    hosts = list(dict.fromkeys(url.hostname.strip("[]") for url in urls))[:MAX_LOOKUPS]
+    pool = ThreadPoolExecutor(max_workers=MAX_LOOKUPS)
+    unknown = [host for host, known in zip(hosts, pool.map(_resolves, hosts, timeout=None), strict=True) if not known]
+    pool.shutdown(wait=False)
+    if len(unknown) == len(hosts):
+        raise InputError(f"no such host: {', '.join(unknown)}; check the spelling and the network")
+    for host in unknown:
+        say(f"no such host: {host}; its URLs will fail")
+
+
+def _resolves(host: str) -> bool:
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        return False
+    return True
+
+
+def _number_or_word(text: str | None) -> int | str | None:
+    return int(text) if text is not None and text.isdigit() else text
+
+
+def _settings() -> Settings:
+    return read_settings()

@@ -1,0 +1,59 @@
+"""Talking to people: everything that is not data goes to standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from shoal.core.model import JobStatus
+
+
+def say(text: str) -> None:
+    """A line for people."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_json(value: Mapping[str, Any] | list[Any]) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(orjson.dumps(value).decode() + "\n")
+    sys.stdout.flush()
+
+
+def status_json(status: JobStatus) -> dict[str, Any]:
+    """A job's state and sums for programs."""
+    counters = status.counters
+    seconds = status.elapsed.total_seconds()
+    return {
+        "job": status.job,
+        "state": status.state.value,
+        "pages": counters.done,
+        "seconds": round(seconds, 3),
+        "pages_per_second": round(counters.done / seconds, 2) if seconds else 0.0,
+        "reconciles": counters.reconciles,
+        "counters": {name: getattr(counters, name) for name in counters.__slots__},
+        "reasons": status.reasons,
+        "slowest_hosts": [{"host": h.host, "latency_ms": h.latency_ms} for h in status.slowest],
+    }
+
+
+def human_bytes(size: float) -> str:
+    """1.5 MB"""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
+
+
+def human_seconds(seconds: float) -> str:
+    """3 min 20 s"""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -1,0 +1,1 @@
+"""The domain: values and decisions, no I/O."""

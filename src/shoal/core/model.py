@@ -1,0 +1,213 @@
+"""The words of the domain as values.
+
+A request is in exactly one place at any time: queued, delayed, leased or finished. These classes carry it between
+the places; only the frontier moves it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import IntEnum, StrEnum
+
+from shoal.core.url import Url
+
+
+class Lane(StrEnum):
+    """How urgent a job is, or how slow its hosts are."""
+
+    HIGH = "high"
+    BATCH = "batch"
+    SLOW = "slow"
+
+
+class Engine(StrEnum):
+    """What fetches the page."""
+
+    HTTP = "http"
+
+
+class Level(IntEnum):
+    """Priority inside one host's queue; the lower number goes first."""
+
+    FIRST = 0
+    NORMAL = 1
+    LAST = 2
+
+
+class JobState(StrEnum):
+    """The life of a job."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        return self in (JobState.FINISHED, JobState.CANCELLED)
+
+
+class Outcome(StrEnum):
+    """What became of a leased request."""
+
+    DONE = "done"
+    RETRY = "retry"
+    DEAD = "dead"
+    FILTERED = "filtered"
+    ROBOTS = "robots"
+
+
+def queue_name(engine: Engine, lane: Lane) -> str:
+    """The Celery queue, and the frontier's rotation, that a job belongs to."""
+    return f"{engine}.{lane}"
+
+
+ALL_QUEUES: tuple[str, ...] = tuple(queue_name(engine, lane) for engine in Engine for lane in Lane)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One URL to fetch within a job."""
+
+    url: Url
+    depth: int = 0
+    level: Level = Level.NORMAL
+    attempt: int = 0
+    hops: int = 0
+    losses: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A discovered URL that the job's rules leave out, and why."""
+
+    url: Url
+    reason: str
+
+
+Candidate = Request | Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One worker's right to fetch one request. (group, index) is its fencing token."""
+
+    group: int
+    index: int
+    job: str
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseBatch:
+    """What one lease call gave, and when it is worth asking again."""
+
+    leases: tuple[Lease, ...]
+    next_due: timedelta | None
+    """Time until something can be leased; zero when more could have been had at once, None when nothing waits."""
+    expired: int
+    """Leases of other workers that are past their deadline and wait for `reap`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """The end of one lease."""
+
+    lease: Lease
+    outcome: Outcome
+    reason: str = ""
+    delay: timedelta = timedelta()
+    """For a retry: not before this much later."""
+    hold_host: timedelta = timedelta()
+    """Ask the host for nothing during this time (Retry-After)."""
+    latency: timedelta = timedelta()
+    received: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SettleReport:
+    """What a settle call changed beyond its own leases."""
+
+    late: int
+    """Settlements refused because the lease had been lost."""
+    ended: tuple[str, ...]
+    """Jobs that this very call brought to their end."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmitReport:
+    """What became of the candidates of one admit call."""
+
+    state: JobState | None
+    """None: the frontier does not know the job."""
+    admitted: int = 0
+    duplicates: int = 0
+    filtered: int = 0
+    over_budget: int = 0
+
+    def __add__(self, other: AdmitReport) -> AdmitReport:
+        return AdmitReport(
+            other.state,
+            self.admitted + other.admitted,
+            self.duplicates + other.duplicates,
+            self.filtered + other.filtered,
+            self.over_budget + other.over_budget,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HostSpeed:
+    """A host and how long it lately took to answer."""
+
+    host: str
+    latency_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """A job's sums. `admitted = queued + delayed + leased + done + dead + dropped`; `seen = admitted + filtered`."""
+
+    seen: int = 0
+    admitted: int = 0
+    filtered: int = 0
+    duplicates: int = 0
+    queued: int = 0
+    delayed: int = 0
+    leased: int = 0
+    done: int = 0
+    dead: int = 0
+    dropped: int = 0
+    retries: int = 0
+    lost: int = 0
+    received: int = 0
+
+    @property
+    def reconciles(self) -> bool:
+        places = self.queued + self.delayed + self.leased + self.done + self.dead + self.dropped
+        return self.admitted == places and self.seen == self.admitted + self.filtered
+
+    @property
+    def pending(self) -> int:
+        return self.queued + self.delayed + self.leased
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """A job as the frontier, or after its end the database, knows it."""
+
+    job: str
+    state: JobState
+    counters: Counters
+    reasons: dict[str, int] = field(default_factory=dict[str, int])
+    slowest: tuple[HostSpeed, ...] = ()
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    now_ms: int = 0
+
+    @property
+    def elapsed(self) -> timedelta:
+        """First lease to end, or to now."""
+        if self.started_ms is None:
+            return timedelta()
+        return timedelta(milliseconds=max(0, (self.ended_ms or self.now_ms) - self.started_ms))

@@ -1,0 +1,94 @@
+"""What is retried, and when. Nothing else decides this.
+
+Exponential backoff with full jitter: the n-th retry waits a random time between 0 and `base · 2ⁿ`, at most `cap`,
+and never less than what the server asked for with Retry-After (clamped to `retry_after_cap`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+from shoal.core.model import Outcome
+
+RETRIED_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524})
+BUSY_STATUS = frozenset({429, 503})
+"""Answers that mean the host, not the page, wants a rest."""
+
+RETRIED_REASONS = frozenset(
+    {
+        "timeout_connect",
+        "timeout_first_byte",
+        "timeout_body",
+        "timeout_total",
+        "connect_refused",
+        "connect_failed",
+        "connection_lost",
+        "dns_failed",
+        "bad_http",
+        "robots_unreachable",
+    }
+)
+"""Failures without a status that may pass. TLS faults, unknown hosts, too large bodies and the like do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDecision:
+    """What to do with a request that failed."""
+
+    outcome: Outcome
+    delay: timedelta = timedelta()
+    hold_host: timedelta = timedelta()
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and how patiently to try again."""
+
+    retries: int = 3
+    base: timedelta = timedelta(seconds=1)
+    cap: timedelta = timedelta(minutes=5)
+    retry_after_cap: timedelta = timedelta(minutes=10)
+
+    def decide(
+        self,
+        reason: str,
+        attempt: int,
+        retry_after: timedelta | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> RetryDecision:
+        """Retry or give up, for the attempt (counted from 0) that has just failed."""
+        asked = min(retry_after or timedelta(), self.retry_after_cap)
+        hold = asked if reason in _BUSY_REASONS else timedelta()
+        if not _passes(reason) or attempt >= self.retries:
+            return RetryDecision(Outcome.DEAD, hold_host=hold)
+        backoff = min(self.base * (2 ** min(attempt, 30)), self.cap) * jitter()
+        return RetryDecision(Outcome.RETRY, max(backoff, asked), hold)
+
+
+_BUSY_REASONS = frozenset(f"http_{status}" for status in BUSY_STATUS)
+_RETRIED = RETRIED_REASONS | {f"http_{status}" for status in RETRIED_STATUS}
+
+
+def _passes(reason: str) -> bool:
+    return reason in _RETRIED or (reason.startswith("http_5") and reason not in ("http_501", "http_505"))
+
+
+def parse_retry_after(value: str | None, now: datetime | None = None) -> timedelta | None:
+    """Seconds or an HTTP date; None when absent, negative or garbage."""
+    if value is None:
+        return None
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        return timedelta(seconds=min(int(text[:12]), 10**9))
+    try:
+        when = parsedate_to_datetime(text)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    left = when - (now or datetime.now(UTC))
+    return left if left > timedelta() else timedelta()

@@ -1,0 +1,49 @@
+"""Which discovered URLs belong to a job.
+
+Rules in order; the first that refuses gives the reason: scheme and host (inside the start hosts, `www.` or not, http
+or https), then `deny`, then `allow` (at least one must match when any is given). Patterns are searched in the whole
+canonical URL. Submitted URLs are exempt from `allow` and `deny`: who names a URL wants it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from shoal.core.url import Url
+
+
+def _bare(host: str) -> str:
+    return host.removeprefix("www.")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The job's rules, compiled."""
+
+    hosts: frozenset[str]
+    """Without `www.`; empty means any host."""
+    allow: tuple[re.Pattern[str], ...] = ()
+    deny: tuple[re.Pattern[str], ...] = ()
+
+    @classmethod
+    def of(cls, hosts: Iterable[str], allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Scope:
+        return cls(
+            frozenset(_bare(host) for host in hosts),
+            tuple(re.compile(pattern) for pattern in allow),
+            tuple(re.compile(pattern) for pattern in deny),
+        )
+
+    def refuses(self, url: Url) -> str | None:
+        """The rule that keeps the URL out, or None when it belongs to the job."""
+        if self.hosts and _bare(url.host) not in self.hosts:
+            return "other_host"
+        if not (self.allow or self.deny):
+            return None
+        text = str(url)
+        if any(pattern.search(text) for pattern in self.deny):
+            return "denied"
+        if self.allow and not any(pattern.search(text) for pattern in self.allow):
+            return "not_allowed"
+        return None

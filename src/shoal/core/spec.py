@@ -1,0 +1,162 @@
+"""The job that a user writes: one model for the command line, YAML files and the API.
+
+Unknown keys and bad values are refused, all of them at once, each with its place and, where one is near, the name
+that was probably meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+
+from shoal.core.field import parse_field
+from shoal.core.model import Engine, Lane, queue_name
+from shoal.errors import BadSpec, InputError
+
+Unlimited = Literal["unlimited"]
+
+_RATE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*/\s*(?P<unit>s|sec|second|m|min|minute|h|hour)\Z")
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+def _read_rate(value: object) -> object:
+    """`4`, `0.5`, `30/m` or `unlimited`."""
+    if isinstance(value, str) and (match := _RATE.match(value.strip())):
+        return float(match["count"]) / _SECONDS[match["unit"][0]]
+    if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?", value.strip()):
+        return float(value)
+    return value
+
+
+Rate = Annotated[Annotated[float, Field(gt=0, le=100_000)] | Unlimited, BeforeValidator(_read_rate)]
+Parallel = Annotated[int, Field(ge=1, le=100_000)] | Unlimited
+
+
+class JobSpec(BaseModel):
+    """What to fetch, how far to go, how politely, and what to take from each page."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+    urls: tuple[str, ...] = ()
+    """Start URLs of a crawl, or the very URLs to fetch."""
+    name: str = Field(default="", max_length=200)
+    """A label for people."""
+    follow: bool = True
+    """Follow links; false fetches just the URLs."""
+    hosts: tuple[str, ...] = ()
+    """Hosts to follow links to, besides those of the start URLs."""
+    allow: tuple[str, ...] = ()
+    """Regular expressions; a link must match one of them."""
+    deny: tuple[str, ...] = ()
+    """Regular expressions; a link must match none of them."""
+    pages: int | None = Field(default=None, ge=1)
+    """At most this many pages."""
+    depth: int | None = Field(default=None, ge=0)
+    """At most this many links away from a start URL."""
+    lane: Lane = Lane.BATCH
+    engine: Engine = Engine.HTTP
+    weight: float = Field(default=1.0, gt=0, le=1000)
+    """Share of the workers against other jobs of the lane."""
+    rate: Rate = 4.0
+    """Requests a second to one host: a number, `30/m`, or `unlimited` for hosts that are yours."""
+    parallel: Parallel | None = None
+    """Requests under way to one host at a time; 2 when not given, unlimited with an unlimited rate."""
+    robots: bool = True
+    """Obey robots.txt."""
+    nofollow: bool = False
+    """Leave out links marked rel=nofollow."""
+    drop_tracking: bool = False
+    """Drop utm_* and similar parameters from URLs."""
+    fields: dict[str, str] = Field(default_factory=dict)
+    """What to take from each page: name → CSS selector, `selector@attribute`; `name[]` for a list."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Sent with each request of the job."""
+    archive: bool = True
+    """Keep the raw responses in the WARC archive."""
+    retries: int = Field(default=3, ge=0, le=20)
+    timeout: float = Field(default=30.0, gt=0, le=600)
+    """Seconds for a whole fetch."""
+    max_body: int = Field(default=10_000_000, ge=1_000, le=1_000_000_000)
+    """Bytes of a body, on the wire and unpacked."""
+
+    @field_validator("allow", "deny")
+    @classmethod
+    def _patterns_compile(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            try:
+                re.compile(pattern)
+            except re.error as exc:
+                raise ValueError(f"{pattern!r} is not a regular expression: {exc}") from exc
+        return patterns
+
+    @field_validator("fields")
+    @classmethod
+    def _fields_parse(cls, fields: dict[str, str]) -> dict[str, str]:
+        problems = [problem for name, text in fields.items() if (problem := _problem_of(name, text))]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return fields
+
+    @field_validator("headers")
+    @classmethod
+    def _headers_are_one_line(cls, headers: dict[str, str]) -> dict[str, str]:
+        for name, value in headers.items():
+            if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+                raise ValueError(f"header name {name!r} has characters that are not allowed")
+            if not value.isprintable():
+                raise ValueError(f"header {name!r} has control characters in its value")
+        return headers
+
+    @property
+    def queue(self) -> str:
+        return queue_name(self.engine, self.lane)
+
+    @property
+    def requests_per_second(self) -> float:
+        """0 means unlimited."""
+        return 0.0 if self.rate == "unlimited" else self.rate
+
+    @property
+    def requests_at_once(self) -> int:
+        """0 means unlimited."""
+        if self.parallel == "unlimited":
+            return 0
+        if self.parallel is None:
+            return 0 if self.rate == "unlimited" else 2
+        return self.parallel
+
+
+def _problem_of(name: str, expression: str) -> str | None:
+    try:
+        parse_field(name, expression)
+    except InputError as exc:
+        return str(exc)
+    return None
+
+
+def read_spec(values: Mapping[str, Any], where: str = "job") -> JobSpec:
+    """A validated job, or one error that lists everything that is wrong with it."""
+    try:
+        return JobSpec.model_validate(values)
+    except ValidationError as exc:
+        lines = [_explain(dict(error), values) for error in exc.errors(include_url=False)]
+        raise BadSpec("\n".join([f"{where} is not valid:", *(f"  - {line}" for line in lines)])) from exc
+
+
+def _explain(error: dict[str, Any], values: Mapping[str, Any]) -> str:
+    place = _place(error["loc"])
+    if error["type"] == "extra_forbidden":
+        near = get_close_matches(place, JobSpec.model_fields, n=1, cutoff=0.6)
+        hint = f"; did you mean {near[0]!r}?" if near and near[0] not in values else ""
+        return f"{place}: there is no such setting{hint}"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    return f"{place}: {message[:1].lower()}{message[1:]}" + (f" (got {error['input']!r})" if place else "")
+
+
+def _place(loc: Iterable[int | str]) -> str:
+    names = [str(part) for part in loc if not (isinstance(part, str) and part.startswith(("constrained", "literal")))]
+    return ".".join(name for name in names if name not in ("float", "int"))

@@ -1,0 +1,164 @@
+"""URLs: WHATWG parsing, one canonical form, 64-bit fingerprints.
+
+Canonical form, which is also what is fetched:
+
+- parsed as browsers do (can_ada): lower-case scheme and host, IDNA, default port dropped, dot segments resolved,
+  backslashes and tabs as browsers treat them, unsafe characters percent-encoded;
+- the fragment is dropped, and so is an empty query (`/a?` is `/a`);
+- percent-encoding is normalised where RFC 3986 calls both forms equal: hexadecimal digits in upper case, and
+  encoded unreserved characters (letters, digits, `-._~`) decoded;
+- a trailing dot of the host name is dropped;
+- tracking parameters (`utm_*`, `gclid`, …) are dropped only when the job asks for it.
+
+Nothing that a server could see as another page is changed by default: the order of parameters, doubled or trailing
+slashes, upper and lower case in paths and `index.html` stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import can_ada
+
+from shoal.errors import BadUrl
+
+MAX_URL_CHARS = 2_000
+
+_SCHEMES = {"http:": "http", "https:": "https"}
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_TRIPLET = re.compile("%[0-9A-Fa-f]{2}")
+_TRACKING = re.compile(
+    r"^(utm_[a-z_]+|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|twclid|ttclid|igshid|mc_cid|mc_eid|"
+    r"_hsenc|_hsmi|mkt_tok|oly_anon_id|oly_enc_id|vero_id|wickedid|_openstat)$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A canonical http(s) URL, split where the frontier splits it.
+
+    `host` is the politeness key: the name, with the port unless it is the scheme's own, so that http and https of
+    one host share their limits.
+    """
+
+    scheme: str
+    host: str
+    target: str
+    """Path and query; always starts with a slash."""
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.host}{self.target}"
+
+    @property
+    def origin(self) -> str:
+        return f"{self.scheme}://{self.host}"
+
+    @property
+    def hostname(self) -> str:
+        """The host without its port (an IPv6 address keeps its brackets)."""
+        name, colon, port = self.host.rpartition(":")
+        return name if colon and port.isdigit() else self.host
+
+    @property
+    def fingerprint(self) -> int:
+        return fingerprint(str(self))
+
+
+def fingerprint(canonical: str) -> int:
+    """A signed 64-bit integer: what Redis keeps in an intset. Keyless BLAKE2, so all processes agree."""
+    return int.from_bytes(blake2b(canonical.encode(), digest_size=8).digest(), "big", signed=True)
+
+
+def parse(text: str, *, drop_tracking: bool = False) -> Url:
+    """The canonical form of an absolute URL that a person or a program submitted."""
+    stripped = text.strip()
+    if len(stripped) > MAX_URL_CHARS:
+        raise BadUrl(f"URL of {len(stripped)} characters; at most {MAX_URL_CHARS} are allowed: {stripped[:80]}…")
+    if not stripped.isprintable():
+        raise BadUrl(f"URL with control characters or lone surrogates: {_shown(stripped)!r}")
+    try:
+        parsed = can_ada.parse(stripped)
+    except ValueError as exc:
+        raise BadUrl(_why_unparsable(stripped)) from exc
+    if parsed.has_credentials():
+        raise BadUrl(f"URL with a user name or password in it; send them as a header instead: {parsed.hostname}")
+    return _canonical(parsed, drop_tracking=drop_tracking)
+
+
+class Base:
+    """A page's base URL, against which its links are joined."""
+
+    __slots__ = ("_drop_tracking", "_parsed")
+
+    def __init__(self, url: str, *, drop_tracking: bool = False) -> None:
+        try:
+            self._parsed = can_ada.parse(url)
+        except (ValueError, TypeError) as exc:
+            raise BadUrl(f"not an absolute URL: {_shown(url)!r}") from exc
+        self._drop_tracking = drop_tracking
+
+    def join(self, href: str) -> Url | None:
+        """The canonical URL that a link points to; None when it is not one that can be fetched."""
+        try:
+            joined = self._parsed + href.strip()
+            if joined.has_credentials():
+                return None
+            url = _canonical(joined, drop_tracking=self._drop_tracking)
+        except (ValueError, TypeError, BadUrl):
+            return None
+        return url if len(url.target) <= MAX_URL_CHARS else None
+
+    def rebase(self, href: str) -> Base:
+        """The base after a `<base href>`; an unusable one changes nothing."""
+        try:
+            return Base((self._parsed + href.strip()).href, drop_tracking=self._drop_tracking)
+        except (ValueError, TypeError, BadUrl):
+            return self
+
+
+def _canonical(parsed: can_ada.URL, *, drop_tracking: bool) -> Url:
+    scheme = _SCHEMES.get(parsed.protocol)
+    if scheme is None:
+        raise BadUrl(f"only http and https can be fetched, not {parsed.protocol.rstrip(':')!r}")
+    host = parsed.host
+    if not parsed.hostname.strip("."):
+        raise BadUrl("URL without a host")
+    if parsed.hostname.endswith("."):
+        host = parsed.hostname.rstrip(".") + (f":{parsed.port}" if parsed.port else "")
+    path, query = parsed.pathname, parsed.search
+    if drop_tracking and query:
+        query = _without_tracking(query)
+    if query == "?":
+        query = ""
+    target = path + query
+    return Url(scheme, host, _normal_escapes(target) if "%" in target else target)
+
+
+def _normal_escapes(target: str) -> str:
+    return _TRIPLET.sub(_normal_escape, target)
+
+
+def _normal_escape(match: re.Match[str]) -> str:
+    char = chr(int(match[0][1:], 16))
+    return char if char in _UNRESERVED else match[0].upper()
+
+
+def _without_tracking(query: str) -> str:
+    kept = [pair for pair in query[1:].split("&") if not _TRACKING.match(pair.partition("=")[0])]
+    return "?" + "&".join(kept) if kept else ""
+
+
+def _why_unparsable(text: str) -> str:
+    if not text:
+        return "an empty URL"
+    if "://" not in text:
+        return f"not an absolute URL: {text[:200]!r}; did you mean {'https://' + text[:190]!r}?"
+    return f"not a valid URL: {_shown(text)!r}"
+
+
+def _shown(text: str) -> str:
+    """The text without what stands before an @: it may be a password."""
+    return re.sub(r"//[^/@]*@", "//***@", text[:200])

@@ -1,0 +1,1 @@
+"""Pages in, links and items out."""

@@ -1,0 +1,1 @@
+"""The web: one client behind a small port."""

@@ -1,0 +1,162 @@
+"""From bytes on the wire to text: content encodings unpacked under a cap, and the charset found.
+
+Charset, in this order: byte order mark, Content-Type header, `<meta>` within the first kilobyte, UTF-8 when the bytes
+are valid UTF-8, else windows-1252.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import zlib
+from collections.abc import Callable
+from io import BytesIO
+
+import brotli
+import zstandard
+from isal import isal_zlib
+
+from shoal.errors import FetchError
+
+MAX_ENCODINGS = 3
+_ZSTD_WINDOW = 128 << 20
+_HEAD = 1024
+_META = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.IGNORECASE)
+_PARAMETER = re.compile(r"""charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.IGNORECASE)
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# What the web means by these names.
+_ALIASES = {
+    "iso-8859-1": "windows-1252",
+    "latin-1": "windows-1252",
+    "latin1": "windows-1252",
+    "us-ascii": "windows-1252",
+    "ascii": "windows-1252",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "x-sjis": "cp932",
+    "shift_jis": "cp932",
+    "shift-jis": "cp932",
+    "ks_c_5601-1987": "cp949",
+    "euc-kr": "cp949",
+    "utf8": "utf-8",
+}
+
+
+def unpack(body: bytes, content_encoding: str, cap: int) -> bytes:
+    """The body without its content encodings; more than `cap` bytes of output are refused."""
+    names = [name for part in content_encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
+    if len(names) > MAX_ENCODINGS:
+        raise FetchError("bad_encoding", f"{len(names)} content encodings on top of each other")
+    for name in reversed(names):
+        unpacker = _UNPACKERS.get(name)
+        if unpacker is None:
+            raise FetchError("bad_encoding", f"unknown content encoding {name[:40]!r}")
+        body = _bounded(unpacker, body, cap, name)
+    return body
+
+
+def _bounded(unpacker: Callable[[bytes, int], bytes], body: bytes, cap: int, name: str) -> bytes:
+    if not body:
+        return body
+    try:
+        unpacked = unpacker(body, cap + 1)
+    except (zlib.error, isal_zlib.error, brotli.error, zstandard.ZstdError, EOFError) as exc:
+        raise FetchError("bad_encoding", f"the {name} data is damaged: {exc}") from exc
+    if len(unpacked) > cap:
+        raise FetchError("too_large", f"more than {cap} bytes after unpacking {name}")
+    return unpacked
+
+
+def _gunzip(body: bytes, limit: int) -> bytes:
+    """All members; a truncated last one gives what it has, as browsers do."""
+    parts: list[bytes] = []
+    size = 0
+    while body and size < limit:
+        member = isal_zlib.decompressobj(31)
+        part = member.decompress(body, limit - size)
+        parts.append(part)
+        size += len(part)
+        body = member.unused_data
+        if body and not body.startswith(b"\x1f\x8b"):
+            break  # padding behind the last member
+    return b"".join(parts)
+
+
+def _inflate(body: bytes, limit: int) -> bytes:
+    """zlib as the standard says, or raw deflate as some servers send."""
+    try:
+        return isal_zlib.decompressobj(15).decompress(body, limit)
+    except isal_zlib.error:
+        return isal_zlib.decompressobj(-15).decompress(body, limit)
+
+
+def _unbrotli(body: bytes, limit: int) -> bytes:
+    decompressor = brotli.Decompressor()
+    parts = [decompressor.process(body, output_buffer_limit=limit)]
+    size = len(parts[0])
+    while not decompressor.is_finished() and not decompressor.can_accept_more_data() and size < limit:
+        parts.append(decompressor.process(b"", output_buffer_limit=limit - size))
+        size += len(parts[-1])
+    return b"".join(parts)
+
+
+def _unzstd(body: bytes, limit: int) -> bytes:
+    reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(
+        BytesIO(body), read_across_frames=True
+    )
+    parts: list[bytes] = []
+    size = 0
+    while size < limit and (part := reader.read(min(1 << 20, limit - size))):
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts)
+
+
+_UNPACKERS: dict[str, Callable[[bytes, int], bytes]] = {
+    "gzip": _gunzip,
+    "x-gzip": _gunzip,
+    "deflate": _inflate,
+    "br": _unbrotli,
+    "zstd": _unzstd,
+}
+
+
+def find_charset(content_type: str, body: bytes) -> str:
+    """The name of a codec that Python knows."""
+    for mark, name in _MARKS:
+        if body.startswith(mark):
+            return name
+    declared = _PARAMETER.search(content_type)
+    if declared and (codec := _codec(declared[1])):
+        return codec
+    meta = _META.search(body, 0, _HEAD)
+    if meta and (codec := _codec(meta[1].decode("ascii"))):
+        return "utf-8" if codec.startswith("utf-16") else codec  # the bytes were read as ASCII just now
+    return "utf-8" if _is_utf8(body) else "windows-1252"
+
+
+def decode_text(body: bytes, charset: str) -> str:
+    """Text, whatever the bytes: what cannot be decoded becomes U+FFFD."""
+    return body.decode(charset, "replace").removeprefix("\ufeff")
+
+
+def _codec(name: str) -> str | None:
+    plain = name.strip().lower()
+    try:
+        return codecs.lookup(_ALIASES.get(plain, plain)).name
+    except LookupError:
+        return None
+
+
+def _is_utf8(body: bytes) -> bool:
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        return exc.start >= len(body) - 3 and exc.reason == "unexpected end of data"
+    return True

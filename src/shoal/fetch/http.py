@@ -1,0 +1,131 @@
+"""The HTTP client: aiohttp behind our port."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+
+import aiohttp
+from yarl import URL
+
+from shoal.core.url import Url
+from shoal.errors import FetchError
+from shoal.fetch.port import FetchLimits, Response
+
+ACCEPT_ENCODING = "gzip, deflate, br, zstd"
+ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+MAX_HEADER_BYTES = 32_768
+_UNKNOWN_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+
+
+class HttpClient:
+    """One per event loop; keeps connections alive between fetches."""
+
+    def __init__(self, user_agent: str) -> None:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            headers={"User-Agent": user_agent, "Accept": ACCEPT, "Accept-Encoding": ACCEPT_ENCODING},
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+        )
+        self._timeouts: dict[FetchLimits, aiohttp.ClientTimeout] = {}
+
+    async def fetch(self, url: Url, headers: Mapping[str, str], limits: FetchLimits) -> Response:
+        """GET one URL; raises FetchError."""
+        started = time.perf_counter()
+        answered = False
+        try:
+            async with self._session.get(
+                URL(str(url), encoded=True),
+                headers=headers or None,
+                allow_redirects=False,
+                timeout=self._timeout(limits),
+            ) as answer:
+                answered = True
+                body = await _read(answer, limits.max_body)
+                elapsed = timedelta(seconds=time.perf_counter() - started)
+                return Response(url, answer.status, answer.reason or "", answer.raw_headers, body, elapsed)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
+            raise classify(exc, answered=answered) from exc
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    def _timeout(self, limits: FetchLimits) -> aiohttp.ClientTimeout:
+        timeout = self._timeouts.get(limits)
+        if timeout is None:
+            timeout = aiohttp.ClientTimeout(
+                total=limits.total.total_seconds(),
+                sock_connect=limits.connect.total_seconds(),
+                sock_read=limits.first_byte.total_seconds(),
+            )
+            self._timeouts[limits] = timeout
+        return timeout
+
+
+async def _read(answer: aiohttp.ClientResponse, cap: int) -> bytes:
+    length = answer.content_length
+    if length is not None:
+        if length > cap:
+            answer.close()
+            raise FetchError("too_large", f"a body of {length} bytes; at most {cap} are taken")
+        return await answer.read()
+    parts: list[bytes] = []
+    size = 0
+    async for part in answer.content.iter_any():
+        size += len(part)
+        if size > cap:
+            answer.close()
+            raise FetchError("too_large", f"a body of more than {cap} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def classify(exc: BaseException, *, answered: bool = False) -> FetchError:
+    """The stable reason for anything that aiohttp or the system raises."""
+    if isinstance(exc, FetchError):
+        return exc
+    detail = str(exc) or type(exc).__name__
+    for kind, reason in _REASONS:
+        if isinstance(exc, kind):
+            return FetchError(reason, detail)
+    if isinstance(exc, aiohttp.ClientConnectorDNSError):
+        return FetchError(_dns_reason(exc), detail)
+    if isinstance(exc, aiohttp.SocketTimeoutError):
+        return FetchError("timeout_body" if answered else "timeout_first_byte", detail)
+    if isinstance(exc, (TimeoutError, asyncio.TimeoutError)):
+        return FetchError("timeout_total", "the whole fetch took too long")
+    if isinstance(exc, aiohttp.ClientConnectorError):
+        refused = exc.os_error.errno == errno.ECONNREFUSED
+        return FetchError("connect_refused" if refused else "connect_failed", detail)
+    return FetchError("connection_lost" if answered else "connect_failed", detail)
+
+
+# The most special first: several of these are subclasses of later ones.
+_REASONS: tuple[tuple[type[BaseException], str], ...] = (
+    (aiohttp.ClientConnectorCertificateError, "tls_certificate"),
+    (aiohttp.ClientSSLError, "tls_failed"),
+    (aiohttp.ServerFingerprintMismatch, "tls_certificate"),
+    (ssl.SSLError, "tls_failed"),
+    (aiohttp.ConnectionTimeoutError, "timeout_connect"),
+    (aiohttp.ServerDisconnectedError, "connection_lost"),
+    (aiohttp.ClientPayloadError, "connection_lost"),
+    (aiohttp.InvalidURL, "bad_url"),
+    (aiohttp.ClientResponseError, "bad_http"),
+    (aiohttp.ClientConnectionResetError, "connection_lost"),
+    (ConnectionResetError, "connection_lost"),
+    (BrokenPipeError, "connection_lost"),
+    (ValueError, "bad_http"),
+)
+
+
+def _dns_reason(exc: aiohttp.ClientConnectorDNSError) -> str:
+    return "dns_not_found" if exc.os_error.errno in _UNKNOWN_HOST else "dns_failed"

@@ -1,0 +1,1 @@
+"""The Redis structure that holds every request that is not finished."""

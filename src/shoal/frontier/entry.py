@@ -1,0 +1,43 @@
+"""How a request looks inside Redis: short, because there are millions of them.
+
+    h2/path?query            http, depth 2, first attempt
+    s0,1,3,0/path            https, depth 0, attempt 1, 3 redirect hops, 0 lost leases
+
+A queue's key holds job, host and level, so that an entry need not. A leased or delayed request, which stands in a
+structure shared by hosts, is a record: `job host level entry`.
+"""
+
+from __future__ import annotations
+
+from shoal.core.model import Level, Request
+from shoal.core.url import Url
+
+_FLAG = {"http": "h", "https": "s"}
+_SCHEME = {"h": "http", "s": "https"}
+
+
+def encode(request: Request) -> str:
+    """The entry of a request."""
+    url = request.url
+    if request.attempt or request.hops or request.losses:
+        numbers = f"{request.depth},{request.attempt},{request.hops},{request.losses}"
+    else:
+        numbers = str(request.depth)
+    return f"{_FLAG[url.scheme]}{numbers}{url.target}"
+
+
+def decode(host: str, level: int, entry: str) -> Request:
+    """The request of an entry that stood in the queue of this host and level."""
+    slash = entry.index("/")
+    url = Url(_SCHEME[entry[0]], host, entry[slash:])
+    numbers = entry[1:slash].split(",")
+    if len(numbers) == 1:
+        return Request(url, int(numbers[0]), Level(level))
+    depth, attempt, hops, losses = map(int, numbers)
+    return Request(url, depth, Level(level), attempt, hops, losses)
+
+
+def decode_record(record: str) -> tuple[str, Request]:
+    """(job, request) of a leased or delayed record."""
+    job, host, level, entry = record.split(" ", 3)
+    return job, decode(host, int(level), entry)

@@ -1,0 +1,44 @@
+"""Every key that the frontier keeps in Redis: this is the one list.
+
+The Lua prelude builds the same names; a test holds the two together. `{P}` is the prefix, J a job, H a host (name and,
+unless it is the scheme's own, port), Q a queue, B a bucket, L a level, G a lease group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPattern:
+    """One family of keys."""
+
+    name: str
+    pattern: str
+    type: str
+    holds: str
+    lifetime: str
+
+
+KEYS: tuple[KeyPattern, ...] = (
+    KeyPattern("job", "{P}:job:{J}", "hash", "state, queue, limits, counters, layout of seen", "until forget"),
+    KeyPattern("reasons", "{P}:reasons:{J}", "hash", "outcome:reason → count", "until forget"),
+    KeyPattern("slow", "{P}:slow:{J}", "zset", "the 32 slowest hosts → ms to answer", "until forget"),
+    KeyPattern("seen", "{P}:seen:{J}:{B}", "set", "64-bit fingerprints, as an intset", "until forget"),
+    KeyPattern("queue", "{P}:queue:{J}:{H}:{L}", "list", "entries in order of arrival", "until empty or cancel"),
+    KeyPattern("ready", "{P}:ready:{J}", "zset", "host with a queue → ms when it may be asked; inf = at its cap",
+               "until empty or cancel"),
+    KeyPattern("delayed", "{P}:delayed:{J}", "zset", "record → ms when it is due", "until empty or cancel"),
+    KeyPattern("due", "{P}:due:{Q}", "zset", "running job → ms of its earliest ready host or delayed request",
+               "until empty"),
+    KeyPattern("turn", "{P}:turn:{Q}", "zset", "job → virtual time, for fair shares", "until the job ends"),
+    KeyPattern("clock", "{P}:clock:{Q}", "string", "virtual time last served", "a day unused"),
+    KeyPattern("host", "{P}:host:{H}", "hash", "next slot, in flight, limits, hold, latency", "a day unused"),
+    KeyPattern("waiters", "{P}:waiters:{H}", "set", "jobs that wait for the host to fall below its cap",
+               "until it does; a day at most"),
+    KeyPattern("leases", "{P}:leases", "zset", "lease group → deadline in ms", "until empty"),
+    KeyPattern("lease", "{P}:lease:{G}", "hash", "index → record", "until settled, released or reaped"),
+    KeyPattern("sequence", "{P}:sequence", "string", "number of the last lease group", "for good"),
+    KeyPattern("jobs", "{P}:jobs", "set", "jobs that the frontier knows", "until forget"),
+    KeyPattern("ring", "{P}:ring:{Q}", "string", "a doorbell is on its way", "15 s"),
+)  # fmt: skip

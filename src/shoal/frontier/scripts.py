@@ -1,0 +1,84 @@
+"""The Lua operations, loaded from their files. Nobody else calls EVALSHA.
+
+redis-py resends a command whose answer timed out. A script must not run twice behind the caller's back, so the client
+given here has its retries switched off (`connect`), and the caller decides.
+"""
+
+# redis-py's hints leave gaps: what falls into them is unknown to the checker in this file only.
+# pyright: reportUnknownMemberType=false
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from hashlib import sha1
+from importlib.resources import files
+from typing import Any
+
+import redis
+from redis import exceptions
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from shoal.errors import RedisUnavailable
+
+_LUA = files("shoal.frontier") / "lua"
+OPERATIONS = tuple(
+    sorted(path.name[:-4] for path in _LUA.iterdir() if path.name.endswith(".lua") and path.name != "prelude.lua")
+)
+
+Arg = str | int | float
+
+
+def connect(url: str, *, timeout_s: float = 10.0) -> redis.Redis:
+    """A client for short commands: no hidden retries, every wait with a deadline."""
+    return redis.Redis.from_url(
+        url,
+        decode_responses=True,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        retry=Retry(NoBackoff(), 0),
+        health_check_interval=30,
+    )
+
+
+def server_version(client: redis.Redis) -> str:
+    """The Redis version that the server speaks, 7.2.4 for every Valkey."""
+    return str(client.info("server").get("redis_version", "0"))
+
+
+@contextmanager
+def translated_errors(operation: str) -> Generator[None]:
+    """Redis' trouble as our own error, with the operation's name."""
+    try:
+        yield
+    except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as exc:
+        raise RedisUnavailable(f"Redis did not answer ({operation}): {exc}") from exc
+    except exceptions.OutOfMemoryError as exc:
+        raise RedisUnavailable(f"Redis is out of memory ({operation}): {exc}") from exc
+
+
+def source(name: str) -> str:
+    """The whole text of an operation: prelude and body."""
+    return (_LUA / "prelude.lua").read_text() + (_LUA / f"{name}.lua").read_text()
+
+
+class Scripts:
+    """Calls operations by name on one Redis."""
+
+    def __init__(self, client: redis.Redis, prefix: str) -> None:
+        self._client = client
+        self._prefix = prefix
+        self._text = {name: source(name) for name in OPERATIONS}
+        self._sha = {name: sha1(text.encode(), usedforsecurity=False).hexdigest() for name, text in self._text.items()}
+
+    def call(self, name: str, args: Sequence[Arg]) -> Any:
+        """Run one operation; loads its text when the server does not know it (yet, or any more)."""
+        with translated_errors(name):
+            try:
+                return self._evaluate(name, args)
+            except exceptions.NoScriptError:
+                self._client.script_load(self._text[name])
+                return self._evaluate(name, args)
+
+    def _evaluate(self, name: str, args: Sequence[Arg]) -> Any:
+        return self._client.evalsha(self._sha[name], 1, self._prefix, *args)

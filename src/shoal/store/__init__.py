@@ -1,0 +1,1 @@
+"""What outlives Redis: rows and archived bytes."""

@@ -1,0 +1,183 @@
+"""The archive: raw responses as WARC segments, a gzip member per record.
+
+One process writes one segment per job at a time, so no two writers share a file; a segment is closed at a size limit.
+A row points into a segment (key, offset, length) and is written after the bytes. What a killed process left behind
+the last row's record is a torn tail that nothing points to.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+from isal import igzip
+from warcio.archiveiterator import ArchiveIterator
+
+from shoal import __version__
+from shoal.errors import ArchiveUnavailable, NotFound
+from shoal.fetch.decode import unpack
+from shoal.store.pages import ArchiveRef
+
+COMPRESSION = 1
+MAX_UNPACKED = 1_000_000_000
+_HOP_HEADERS = frozenset({b"transfer-encoding", b"content-length", b"connection", b"keep-alive"})
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One response as it came on the wire."""
+
+    url: str
+    status: int
+    http_reason: str
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+    at_ms: int
+
+    def unpacked(self) -> bytes:
+        """The body without its content encodings."""
+        encoding = b",".join(value for name, value in self.headers if name.lower() == b"content-encoding")
+        return unpack(self.body, encoding.decode("latin-1"), MAX_UNPACKED) if encoding else self.body
+
+
+class Segment:
+    """One open WARC file of one process."""
+
+    def __init__(self, path: Path, key: str) -> None:
+        self.key = key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: BinaryIO = path.open("xb", buffering=1 << 20)
+        self.size = 0
+        self.append(_warcinfo(path.name))
+
+    def append(self, record: bytes) -> ArchiveRef:
+        """Add a record; it is on its way to the disk after `flush`."""
+        member = igzip.compress(record, compresslevel=COMPRESSION)
+        self._file.write(member)
+        ref = ArchiveRef(self.key, self.size, len(member))
+        self.size += len(member)
+        return ref
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class ArchiveWriter:
+    """The segments that this process has open."""
+
+    def __init__(self, root: Path, segment_bytes: int) -> None:
+        self._root = root
+        self._segment_bytes = segment_bytes
+        self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._number = 0
+        self._open: dict[str, Segment] = {}
+
+    def append(self, job: str, exchange: Exchange) -> ArchiveRef:
+        """Add one response to the job's segment."""
+        with _translated(self._root):
+            return self._segment(job).append(_response_record(exchange))
+
+    def flush(self) -> None:
+        """Hand all bytes to the operating system; rows that point to them may be written after this."""
+        with _translated(self._root):
+            for segment in self._open.values():
+                segment.flush()
+
+    def close(self, job: str | None = None) -> None:
+        """Close the segment of a job, or all."""
+        for name in [job] if job is not None else list(self._open):
+            if segment := self._open.pop(name, None):
+                with _translated(self._root):
+                    segment.close()
+
+    def abandon(self) -> None:
+        """After a failed write: what comes next goes into new segments, not behind a torn record."""
+        for segment in self._open.values():
+            try:
+                segment.close()
+            except OSError:
+                continue  # the disk is full: the buffered tail is lost, and no row points to it
+        self._open.clear()
+
+    def _segment(self, job: str) -> Segment:
+        segment = self._open.get(job)
+        if segment and segment.size < self._segment_bytes:
+            return segment
+        self.close(job)
+        self._number += 1
+        key = f"{job}/{self._name}-{self._number:04d}.warc.gz"
+        self._open[job] = Segment(self._root / key, key)
+        return self._open[job]
+
+
+class ArchiveReader:
+    """Reads single responses back."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def read(self, ref: ArchiveRef) -> Exchange:
+        """The response that a page row points to."""
+        path = self._root / ref.key
+        try:
+            with path.open("rb") as file:
+                file.seek(ref.offset)
+                member = file.read(ref.length)
+        except FileNotFoundError as exc:
+            raise NotFound(f"the archive segment {ref.key} is not there any more") from exc
+        for record in ArchiveIterator(BytesIO(member), no_record_parse=False):
+            http = record.http_headers
+            headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in http.headers)
+            status, _, reason = http.statusline.partition(" ")
+            url = record.rec_headers.get_header("WARC-Target-URI")
+            return Exchange(url, int(status), reason, headers, record.raw_stream.read(), 0)
+        raise NotFound(f"no record at {ref.offset} of the archive segment {ref.key}")
+
+
+def _response_record(exchange: Exchange) -> bytes:
+    head = b"".join(b"%b: %b\r\n" % header for header in exchange.headers if header[0].lower() not in _HOP_HEADERS)
+    status = f"HTTP/1.1 {exchange.status} {exchange.http_reason}\r\n".encode("latin-1", "replace")
+    length = b"Content-Length: %d\r\n" % len(exchange.body)
+    block = b"".join((status, head, length, b"\r\n", exchange.body))
+    named = {
+        "WARC-Target-URI": exchange.url,
+        "Content-Type": "application/http; msgtype=response",
+    }
+    return _record("response", datetime.fromtimestamp(exchange.at_ms / 1000, UTC), named, block)
+
+
+def _warcinfo(name: str) -> bytes:
+    body = f"software: Shoal/{__version__}\r\nformat: WARC File Format 1.1\r\n".encode()
+    named = {"WARC-Filename": name, "Content-Type": "application/warc-fields"}
+    return _record("warcinfo", datetime.now(UTC), named, body)
+
+
+def _record(kind: str, at: datetime, named: Mapping[str, str], block: bytes) -> bytes:
+    lines = [
+        "WARC/1.1",
+        f"WARC-Type: {kind}",
+        f"WARC-Record-ID: <urn:uuid:{uuid4()}>",
+        f"WARC-Date: {at.strftime('%Y-%m-%dT%H:%M:%S.%fZ')}",
+        *(f"{name}: {value}" for name, value in named.items()),
+        f"Content-Length: {len(block)}",
+    ]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + block + b"\r\n\r\n"
+
+
+@contextmanager
+def _translated(root: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as exc:
+        raise ArchiveUnavailable(f"cannot write the archive under {root}: {exc.strerror or exc}") from exc

@@ -1,0 +1,209 @@
+"""Pages, items and dead letters: written in batches, one transaction each; read in order of arrival."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from shoal.errors import StoreUnavailable
+from shoal.store.tables import dead_letters, items, pages
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveRef:
+    """Where a raw response lies."""
+
+    key: str
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageRow:
+    """What is known about one fetched URL."""
+
+    job: str
+    fingerprint: int
+    url: str
+    host: str
+    status: int
+    depth: int
+    attempt: int
+    content_type: str
+    charset: str
+    size: int
+    elapsed_ms: float
+    fetched_ms: int
+    redirect: str | None = None
+    canonical: str | None = None
+    archive: ArchiveRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRow:
+    """One extracted record of a page."""
+
+    job: str
+    fingerprint: int
+    number: int
+    url: str
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A request given up on, and why."""
+
+    job: str
+    fingerprint: int
+    url: str
+    host: str
+    outcome: str
+    reason: str
+    detail: str
+    depth: int
+    attempts: int
+    at_ms: int
+
+
+class PageStore:
+    """Rows about pages, of all jobs."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        dialect = engine.dialect.name
+        self._put_page = _upsert(dialect, pages, ("job", "fingerprint"))
+        self._put_item = _upsert(dialect, items, ("job", "fingerprint", "number"))
+        self._put_dead = _upsert(dialect, dead_letters, ("job", "fingerprint"))
+
+    def write(self, page_rows: Sequence[PageRow], item_rows: Sequence[ItemRow], letters: Sequence[DeadLetter]) -> None:
+        """Store a batch, all or nothing; rows that are there already are replaced."""
+        with self._transaction() as connection:
+            if page_rows:
+                connection.execute(self._put_page, [_page_values(row) for row in page_rows])
+            if item_rows:
+                connection.execute(self._put_item, [_item_values(row) for row in item_rows])
+            if letters:
+                connection.execute(self._put_dead, [_dead_values(letter) for letter in letters])
+
+    def page(self, job: str, fingerprint: int) -> PageRow | None:
+        """One page of a job."""
+        query = sa.select(pages).where(pages.c.job == job, pages.c.fingerprint == fingerprint)
+        with self._transaction() as connection:
+            row = connection.execute(query).mappings().first()
+        return None if row is None else _page_of(row)
+
+    def pages_after(self, job: str, last_id: int, limit: int = 1000) -> list[tuple[int, PageRow]]:
+        """Pages written after the one with this id."""
+        return [(row["id"], _page_of(row)) for row in self._after(pages, job, last_id, limit)]
+
+    def pages(self, job: str) -> Iterator[PageRow]:
+        """All pages of a job in order of arrival."""
+        yield from map(_page_of, self._walk(pages, job))
+
+    def items_after(self, job: str, last_id: int, limit: int = 1000) -> list[tuple[int, ItemRow]]:
+        """Items written after the one with this id."""
+        return [(row["id"], _item_of(row)) for row in self._after(items, job, last_id, limit)]
+
+    def items(self, job: str) -> Iterator[ItemRow]:
+        """All items of a job in order of arrival."""
+        yield from map(_item_of, self._walk(items, job))
+
+    def dead_letters(self, job: str) -> Iterator[DeadLetter]:
+        """All requests that the job gave up on."""
+        for row in self._walk(dead_letters, job):
+            yield DeadLetter(**{name: row[name] for name in DeadLetter.__slots__})
+
+    def count(self, job: str) -> int:
+        """How many pages the job has stored."""
+        with self._transaction() as connection:
+            return connection.execute(sa.select(sa.func.count()).where(pages.c.job == job)).scalar_one()
+
+    def _walk(self, table: sa.Table, job: str) -> Iterator[sa.RowMapping]:
+        last = 0
+        while rows := self._after(table, job, last, 1000):
+            last = rows[-1]["id"]
+            yield from rows
+
+    def _after(self, table: sa.Table, job: str, last_id: int, limit: int) -> Sequence[sa.RowMapping]:
+        query = sa.select(table).where(table.c.job == job, table.c.id > last_id).order_by(table.c.id).limit(limit)
+        with self._transaction() as connection:
+            return connection.execute(query).mappings().all()
+
+    @contextmanager
+    def _transaction(self) -> Generator[Connection]:
+        with translated_errors(), self._engine.begin() as connection:
+            yield connection
+
+
+@contextmanager
+def translated_errors() -> Generator[None]:
+    """Database trouble as our own error, with its cause in words."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error) as exc:
+        raise StoreUnavailable(f"the database refused: {getattr(exc, 'orig', None) or exc}") from exc
+
+
+def _upsert(dialect: str, table: sa.Table, key: tuple[str, ...]) -> sa.Insert:
+    statement = postgresql_insert(table) if dialect == "postgresql" else sqlite_insert(table)
+    changed = {c.name: statement.excluded[c.name] for c in table.c if c.name not in key and c.name != "id"}
+    return statement.on_conflict_do_update(index_elements=key, set_=changed)
+
+
+def _page_values(row: PageRow) -> dict[str, object]:
+    archive = row.archive
+    return {
+        "job": row.job,
+        "fingerprint": row.fingerprint,
+        "url": row.url,
+        "host": row.host,
+        "status": row.status,
+        "depth": row.depth,
+        "attempt": row.attempt,
+        "content_type": row.content_type,
+        "charset": row.charset,
+        "size": row.size,
+        "elapsed_ms": row.elapsed_ms,
+        "fetched_ms": row.fetched_ms,
+        "redirect": row.redirect,
+        "canonical": row.canonical,
+        "archive_key": archive.key if archive else None,
+        "archive_offset": archive.offset if archive else None,
+        "archive_length": archive.length if archive else None,
+    }
+
+
+def _page_of(row: sa.RowMapping) -> PageRow:
+    plain = {name: row[name] for name in PageRow.__slots__ if name != "archive"}
+    key = row["archive_key"]
+    archive = None if key is None else ArchiveRef(key, row["archive_offset"], row["archive_length"])
+    return PageRow(**plain, archive=archive)
+
+
+def _item_values(row: ItemRow) -> dict[str, object]:
+    return {
+        "job": row.job,
+        "fingerprint": row.fingerprint,
+        "number": row.number,
+        "url": row.url,
+        "data": orjson.dumps(row.data).decode(),
+    }
+
+
+def _item_of(row: sa.RowMapping) -> ItemRow:
+    return ItemRow(row["job"], row["fingerprint"], row["number"], row["url"], orjson.loads(row["data"]))
+
+
+def _dead_values(letter: DeadLetter) -> dict[str, object]:
+    return {name: getattr(letter, name) for name in DeadLetter.__slots__}

@@ -1,0 +1,43 @@
+"""The Celery application: queues, and the settings that make a message a doorbell and nothing more."""
+
+# Celery has no type hints: what it gives is unknown to the checker in this file only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+from __future__ import annotations
+
+from celery import Celery
+from kombu.entity import Exchange, Queue
+
+from shoal.core.model import ALL_QUEUES
+from shoal.redis_url import RedisUrls
+
+SLICE_TASK = "shoal.slice"
+CONTROL_QUEUE = "control"
+VISIBILITY_TIMEOUT_S = 3600
+"""Far above the length of a slice: an unacknowledged ring is delivered again after this."""
+
+
+def make_app(urls: RedisUrls) -> Celery:
+    """A Celery application on these databases."""
+    app = Celery("shoal", broker=urls.broker, backend=urls.results, set_as_current=False)
+    exchange = Exchange("shoal")
+    app.conf.update(
+        task_queues=[Queue(name, exchange, routing_key=name) for name in (*ALL_QUEUES, CONTROL_QUEUE)],
+        task_default_exchange=exchange.name,
+        task_default_routing_key=CONTROL_QUEUE,
+        task_default_queue=CONTROL_QUEUE,
+        task_create_missing_queues=False,
+        task_acks_late=True,
+        task_reject_on_worker_lost=True,
+        task_ignore_result=True,
+        task_serializer="json",
+        result_serializer="json",
+        accept_content=["json"],
+        worker_prefetch_multiplier=1,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        worker_hijack_root_logger=False,
+        broker_connection_retry_on_startup=True,
+        broker_connection_timeout=3,
+        broker_transport_options={"visibility_timeout": VISIBILITY_TIMEOUT_S, "socket_connect_timeout": 3},
+        worker_proc_alive_timeout=30,
+    )
+    return app

@@ -1,0 +1,69 @@
+"""Results into the stores, in the one order that can lose nothing.
+
+Bytes into the archive, rows into the database, links into the frontier, and last the leases settled. A crash in
+between repeats work: rows are replaced by equal ones, links are seen already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from shoal.core.model import Candidate, SettleReport
+from shoal.frontier.frontier import Frontier
+from shoal.store.archive import ArchiveWriter
+from shoal.store.pages import PageRow, PageStore
+from shoal.worker.visit import Result
+
+
+class Delivery:
+    """Carries results out; called from a thread, one batch at a time."""
+
+    def __init__(
+        self, frontier: Frontier, pages: PageStore, archive: ArchiveWriter, finalise: Callable[[str], None]
+    ) -> None:
+        self._frontier = frontier
+        self._pages = pages
+        self._archive = archive
+        self._finalise = finalise
+
+    def deliver(self, results: Sequence[Result]) -> SettleReport:
+        """Store, admit, settle; raises Unavailable, and then the same batch can be delivered again."""
+        rows = self._archive_bodies(results)
+        items = [item for result in results for item in result.items]
+        letters = [result.letter for result in results if result.letter]
+        if rows or items or letters:
+            self._pages.write(rows, items, letters)
+        self._admit(results)
+        report = self._frontier.settle([result.settlement for result in results])
+        for job in report.ended:
+            self._archive.close(job)
+            self._finalise(job)
+        return report
+
+    def _archive_bodies(self, results: Sequence[Result]) -> list[PageRow]:
+        rows: list[PageRow] = []
+        try:
+            for result in results:
+                if result.page and result.exchange:
+                    ref = self._archive.append(result.page.job, result.exchange)
+                    rows.append(replace(result.page, archive=ref))
+                elif result.page:
+                    rows.append(result.page)
+            self._archive.flush()
+        except BaseException:
+            self._archive.abandon()
+            raise
+        return rows
+
+    def _admit(self, results: Sequence[Result]) -> None:
+        found: dict[str, list[Candidate]] = {}
+        known: dict[str, int] = {}
+        for result in results:
+            job = result.settlement.lease.job
+            if result.candidates:
+                found.setdefault(job, []).extend(result.candidates)
+            if result.duplicates:
+                known[job] = known.get(job, 0) + result.duplicates
+        for job in found.keys() | known.keys():
+            self._frontier.admit(job, found.get(job, []), known.get(job, 0))

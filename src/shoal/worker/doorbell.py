@@ -1,0 +1,46 @@
+"""Doorbells: a Celery message says that a queue has work, never which.
+
+At most one ring per queue is under way (`claim_ring`), so a million URLs make a handful of messages. Losing or
+doubling one changes nothing: a slice that finds no work ends, and an idle worker looks by itself (`pulse`).
+"""
+
+# Celery has no type hints: what it gives is unknown to the checker in this file only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+from celery import Celery
+from kombu.exceptions import OperationalError
+
+from shoal.errors import RedisUnavailable
+from shoal.frontier.frontier import Frontier
+from shoal.worker.app import SLICE_TASK
+
+log = structlog.get_logger()
+
+
+class Doorbell:
+    """Rings queues over the broker."""
+
+    def __init__(self, app: Celery, frontier: Frontier) -> None:
+        self._app = app
+        self._frontier = frontier
+
+    def ring(self, queue: str) -> None:
+        """Ring unless a ring is on its way already."""
+        if self._frontier.claim_ring(queue):
+            self.send(queue)
+
+    def ring_due(self, queues: Iterable[str]) -> None:
+        """Ring every queue of these that has work to be done now."""
+        for queue in self._frontier.glance(tuple(queues)).due:
+            self.ring(queue)
+
+    def send(self, queue: str) -> None:
+        """Put one ring into the queue; a broker that is down is no reason to fail, workers look by themselves."""
+        try:
+            self._app.send_task(SLICE_TASK, args=[queue], queue=queue, retry=False)
+        except (OperationalError, OSError, RedisUnavailable) as exc:
+            log.warning("ring_failed", queue=queue, error=str(exc))

@@ -1,0 +1,133 @@
+"""What one worker process keeps between slices: event loop, connections, stores. Made lazily, after the fork.
+
+The lifeline is a pipe whose writing end only the worker's main process holds: when it is closed, on purpose or because
+that process died, every child learns of it at once and brings its slice to an end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import uvloop
+from celery import Celery
+
+from shoal.fetch.http import HttpClient
+from shoal.fetch.robots_cache import RobotsCache
+from shoal.frontier.frontier import Frontier
+from shoal.settings import Settings
+from shoal.store.archive import ArchiveWriter
+from shoal.wiring import Platform, redis_urls
+from shoal.worker.context import JobContext
+from shoal.worker.delivery import Delivery
+from shoal.worker.doorbell import Doorbell
+from shoal.worker.slice import Slice, SliceLimits, SliceReport, SliceTools
+from shoal.worker.visit import Visitor
+
+MAX_CONTEXTS = 200
+
+
+class Lifeline:
+    """Tells children that the worker stops or is gone."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+
+    def adopt(self) -> None:
+        """In a child: only the main process may hold the writing end."""
+        if self._write >= 0:
+            os.close(self._write)
+            self._write = -1
+
+    def cut(self) -> None:
+        """In the main process: everybody stops."""
+        self.adopt()
+
+    def fileno(self) -> int:
+        """Readable once the line is cut."""
+        return self._read
+
+
+class Runtime:
+    """The tools of one process."""
+
+    def __init__(self, settings: Settings, app: Celery, lifeline: Lifeline) -> None:
+        self._settings = settings
+        frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix)
+        self._bell = Doorbell(app, frontier)
+        self._platform = Platform.open(settings, frontier, self._bell.ring)
+        self._loop = uvloop.new_event_loop()
+        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sync")
+        self._client = self._loop.run_until_complete(_make_client(settings.user_agent))
+        self._archive = ArchiveWriter(settings.archive_path, settings.segment_bytes)
+        self._contexts: dict[str, JobContext] = {}
+        self._lifeline = lifeline
+        self._tools = self._make_tools()
+
+    def answer(self, queue: str) -> SliceReport:
+        """Somebody rang: one slice, to its end. If work remains then, the next one is called."""
+        frontier = self._platform.frontier
+        frontier.answer_ring(queue)
+        report = self._loop.run_until_complete(self._run())
+        if report.work_remains:
+            self._bell.ring_due(self._settings.queue_names)
+        return report
+
+    def close(self) -> None:
+        """Release everything; the process is about to end."""
+        self._archive.close()
+        self._loop.run_until_complete(self._client.close())
+        self._threads.shutdown()
+        self._loop.close()
+        self._platform.close()
+
+    async def _run(self) -> SliceReport:
+        if len(self._contexts) > MAX_CONTEXTS:
+            self._contexts.clear()
+        run = Slice(self._tools, self._limits(), self._contexts)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._lifeline.fileno(), lambda: self._cut(run))
+        try:
+            return await run.run()
+        except BaseException:
+            for context in self._contexts.values():
+                context.links.forget()
+            raise
+        finally:
+            loop.remove_reader(self._lifeline.fileno())
+
+    def _cut(self, run: Slice) -> None:
+        self._loop.remove_reader(self._lifeline.fileno())
+        run.stop()
+
+    def _limits(self) -> SliceLimits:
+        settings = self._settings
+        return SliceLimits(
+            queues=settings.queue_names,
+            sockets=settings.sockets,
+            lease_for=settings.lease_for,
+            length=timedelta(seconds=settings.slice_seconds),
+            grace=timedelta(seconds=settings.grace_seconds),
+        )
+
+    def _make_tools(self) -> SliceTools:
+        platform = self._platform
+        return SliceTools(
+            frontier=platform.frontier,
+            visitor=Visitor(self._client, RobotsCache(self._client)),
+            delivery=Delivery(platform.frontier, platform.pages, self._archive, platform.control.finalise),
+            context_of=self._context_of,
+            ring=lambda: self._bell.ring_due(self._settings.queue_names),
+            finalise=platform.control.finalise,
+            threads=self._threads,
+        )
+
+    def _context_of(self, job: str) -> JobContext | None:
+        row = self._platform.jobs.get(job)
+        return None if row is None else JobContext.of(job, row.spec)
+
+
+async def _make_client(user_agent: str) -> HttpClient:
+    return HttpClient(user_agent)

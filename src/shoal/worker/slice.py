@@ -1,0 +1,308 @@
+"""One run of the Celery task: lease, fetch, store, settle, for a bounded time.
+
+The loop keeps up to `sockets` visits under way. Leases and deliveries are calls of the sync core in a small thread
+pool, one per batch. The slice ends when its time is up, when it is told to stop, or when nothing is under way and
+nothing will be due soon; whatever is unfinished then is given back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TypeVar
+
+import structlog
+
+from shoal.core.model import Lease, LeaseBatch, Outcome, SettleReport
+from shoal.errors import FetchError, Unavailable
+from shoal.frontier.frontier import Frontier
+from shoal.worker.context import JobContext
+from shoal.worker.delivery import Delivery
+from shoal.worker.visit import Result, Visitor, given_up
+
+log = structlog.get_logger()
+
+POLL_S = 0.1
+"""A slice with free sockets looks for new and urgent work this often."""
+LINGER_S = 1.0
+"""Stay for work that is due within this time."""
+BATCH_WAIT_S = 0.05
+"""Results wait this long for company before they are delivered."""
+BATCH_SIZE = 64
+MAX_BACKOFF_S = 5.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLimits:
+    """How much a slice does at once, and for how long."""
+
+    queues: tuple[str, ...]
+    sockets: int
+    lease_for: timedelta
+    length: timedelta
+    grace: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTools:
+    """What a slice works with."""
+
+    frontier: Frontier
+    visitor: Visitor
+    delivery: Delivery
+    context_of: Callable[[str], JobContext | None]
+    """Looks the job up in the database; None when it is not there."""
+    ring: Callable[[], None]
+    """Call another slice: there is more to do than this one can."""
+    finalise: Callable[[str], None]
+    threads: ThreadPoolExecutor
+
+
+@dataclass(slots=True)
+class SliceReport:
+    """What a slice did."""
+
+    pages: int = 0
+    late: int = 0
+    given_back: int = 0
+    work_remains: bool = False
+
+
+@dataclass(slots=True)
+class _Desk:
+    """What lies on the desk: visits under way and results not yet delivered."""
+
+    visits: dict[asyncio.Task[None], Lease] = field(default_factory=dict[asyncio.Task[None], Lease])
+    results: list[Result] = field(default_factory=list[Result])
+    delivering: list[Result] = field(default_factory=list[Result])
+
+    def groups(self) -> set[int]:
+        under_way = {lease.group for lease in self.visits.values()}
+        return under_way | {r.settlement.lease.group for r in (*self.results, *self.delivering)}
+
+    @property
+    def empty(self) -> bool:
+        return not (self.visits or self.results or self.delivering)
+
+
+class Slice:
+    """A bounded run of work in one event loop."""
+
+    def __init__(self, tools: SliceTools, limits: SliceLimits, contexts: dict[str, JobContext]) -> None:
+        self._tools = tools
+        self._limits = limits
+        self._contexts = contexts
+        self._desk = _Desk()
+        self._report = SliceReport()
+        self._stop = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._results_wait = asyncio.Event()
+        self._draining = False
+
+    def stop(self) -> None:
+        """Lease nothing more, finish what is under way within the grace period."""
+        self._stop.set()
+        self._wake.set()
+
+    async def run(self) -> SliceReport:
+        """Work until the slice is over."""
+        helpers = [asyncio.create_task(self._deliver_all()), asyncio.create_task(self._renew_all())]
+        try:
+            await self._lease_all()
+            await self._drain(helpers[0])
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+        return self._report
+
+    # --- leasing ------------------------------------------------------------------------------------------------
+
+    async def _lease_all(self) -> None:
+        deadline = time.monotonic() + self._limits.length.total_seconds()
+        backoff = POLL_S
+        while not self._stop.is_set() and time.monotonic() < deadline:
+            free = self._limits.sockets - len(self._desk.visits)
+            if free < self._least_batch():
+                await self._wait(POLL_S)
+                continue
+            try:
+                batch = await self._lease(free)
+                backoff = POLL_S
+            except Unavailable as exc:
+                log.warning("lease_failed", error=str(exc), retry_s=backoff)
+                await self._wait(backoff)
+                backoff = min(backoff * 2, MAX_BACKOFF_S)
+                continue
+            if self._is_over(batch):
+                return
+            if len(batch.leases) < free:
+                await self._wait(_pause(batch))
+        self._report.work_remains = True
+
+    def _least_batch(self) -> int:
+        return max(1, self._limits.sockets // 4)
+
+    async def _lease(self, free: int) -> LeaseBatch:
+        limits = self._limits
+        batch = await self._in_thread(
+            lambda: self._tools.frontier.lease(queues=limits.queues, limit=free, lease_for=limits.lease_for)
+        )
+        if batch.expired:
+            await self._reap()
+        if len(batch.leases) == free and batch.next_due == timedelta():
+            await self._in_thread(self._tools.ring)
+        if batch.leases:
+            await self._load_contexts(batch.leases)
+            for lease in batch.leases:
+                self._start(lease)
+        return batch
+
+    def _is_over(self, batch: LeaseBatch) -> bool:
+        if batch.leases or not self._desk.empty:
+            return False
+        return batch.next_due is None or batch.next_due > timedelta(seconds=LINGER_S)
+
+    async def _reap(self) -> None:
+        returned, ended = await self._in_thread(self._tools.frontier.reap)
+        log.info("leases_reaped", requests=returned)
+        for job in ended:
+            await self._in_thread(lambda job=job: self._tools.finalise(job))
+
+    async def _load_contexts(self, leases: Sequence[Lease]) -> None:
+        for job in {lease.job for lease in leases} - self._contexts.keys():
+            context = await self._in_thread(lambda job=job: self._tools.context_of(job))
+            if context is not None:
+                self._contexts[job] = context
+
+    # --- visiting -----------------------------------------------------------------------------------------------
+
+    def _start(self, lease: Lease) -> None:
+        task = asyncio.create_task(self._visit(lease))
+        self._desk.visits[task] = lease
+        task.add_done_callback(self._visited)
+
+    async def _visit(self, lease: Lease) -> None:
+        context = self._contexts.get(lease.job)
+        if context is None:
+            result = given_up(lease, Outcome.DEAD, FetchError("job_unknown", "the database has no such job"))
+        else:
+            result = await self._tools.visitor.visit(context, lease)
+        self._desk.results.append(result)
+        self._results_wait.set()
+
+    def _visited(self, task: asyncio.Task[None]) -> None:
+        lease = self._desk.visits.pop(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("visit_failed", url=str(lease.request.url), job=lease.job, exc_info=error)
+            failure = FetchError("internal_error", f"{type(error).__name__}: {error}")
+            self._desk.results.append(given_up(lease, Outcome.DEAD, failure))
+            self._results_wait.set()
+        if len(self._desk.visits) <= self._limits.sockets - self._least_batch():
+            self._wake.set()
+
+    # --- delivering ---------------------------------------------------------------------------------------------
+
+    async def _deliver_all(self) -> None:
+        while True:
+            await self._results_wait.wait()
+            if len(self._desk.results) < BATCH_SIZE and self._desk.visits and not self._draining:
+                await asyncio.sleep(BATCH_WAIT_S)
+            self._results_wait.clear()
+            self._desk.delivering, self._desk.results = self._desk.results, []
+            await self._deliver(self._desk.delivering)
+            self._desk.delivering = []
+            self._wake.set()
+
+    async def _deliver(self, results: list[Result]) -> None:
+        """Deliver for certain: while a store is down, no more is leased than sockets are free."""
+        backoff = POLL_S
+        while results:
+            try:
+                report: SettleReport = await self._in_thread(lambda: self._tools.delivery.deliver(results))
+            except Unavailable as exc:
+                log.warning("delivery_failed", error=str(exc), results=len(results), retry_s=backoff)
+                await asyncio.sleep(backoff)
+                backoff = min(backoff * 2, MAX_BACKOFF_S)
+            else:
+                self._report.pages += len(results)
+                self._report.late += report.late
+                for job in report.ended:
+                    self._contexts.pop(job, None)
+                return
+
+    async def _renew_all(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.lease_for.total_seconds() / 3)
+            groups = self._desk.groups()
+            if not groups:
+                continue
+            try:
+                lost = await self._in_thread(lambda g=groups: self._tools.frontier.renew(g, self._limits.lease_for))
+            except Unavailable as exc:
+                log.warning("renew_failed", error=str(exc))
+                continue
+            if lost:
+                log.warning("leases_lost", groups=len(lost))
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    async def _drain(self, deliverer: asyncio.Task[None]) -> None:
+        """Let running visits end; interrupt those that outlive the grace period and give them back."""
+        self._draining = True
+        if self._desk.visits:
+            patience = self._limits.grace if self._stop.is_set() else max(self._limits.grace, timedelta(seconds=30))
+            await self._visits_end_or_stop(patience)
+        interrupted = list(self._desk.visits.items())
+        for task, _ in interrupted:
+            task.cancel()
+        if interrupted:
+            await asyncio.gather(*(task for task, _ in interrupted), return_exceptions=True)
+            await self._give_back([lease for task, lease in interrupted if task.cancelled()])
+        while not self._desk.empty and not deliverer.done():
+            self._results_wait.set()
+            await asyncio.sleep(0.005)
+        if deliverer.done():
+            await deliverer
+
+    async def _visits_end_or_stop(self, patience: timedelta) -> None:
+        started = time.monotonic()
+        while self._desk.visits and time.monotonic() - started < patience.total_seconds():
+            if self._stop.is_set():
+                patience = min(patience, self._limits.grace)
+            await self._wait(POLL_S)
+
+    async def _give_back(self, leases: list[Lease]) -> None:
+        self._report.given_back += len(leases)
+        try:
+            report = await self._in_thread(lambda: self._tools.frontier.release(leases))
+        except Unavailable as exc:
+            log.warning("release_failed", error=str(exc), leases=len(leases))
+            return
+        for job in report.ended:
+            await self._in_thread(lambda job=job: self._tools.finalise(job))
+
+    # --- small things -------------------------------------------------------------------------------------------
+
+    async def _wait(self, seconds: float) -> None:
+        """Until something happens on the desk, or this time has passed."""
+        self._wake.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), seconds)
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._tools.threads, call)
+
+
+def _pause(batch: LeaseBatch) -> float:
+    """How long to wait after a lease that left sockets free."""
+    if batch.next_due is None:
+        return POLL_S
+    return min(POLL_S, max(0.001, batch.next_due.total_seconds()))

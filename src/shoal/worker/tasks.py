@@ -1,0 +1,100 @@
+"""The Celery worker of one machine: its task, its processes' life, and the pulse that keeps rings true.
+
+Everything is hung onto the application here; the work itself is in `runtime` and `slice`.
+"""
+
+# Celery has no type hints: what it gives is unknown to the checker in this file only.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict
+from typing import Any
+
+import structlog
+from celery.signals import worker_process_init, worker_process_shutdown, worker_ready, worker_shutting_down
+from celery.worker import state as worker_state
+
+from shoal.errors import RedisUnavailable
+from shoal.frontier.frontier import Frontier
+from shoal.guardian import die_with_parent
+from shoal.settings import Settings
+from shoal.wiring import redis_urls
+from shoal.worker.app import SLICE_TASK, make_app
+from shoal.worker.doorbell import Doorbell
+from shoal.worker.runtime import Lifeline, Runtime
+
+log = structlog.get_logger()
+
+PULSE_S = 1.0
+
+
+class Worker:
+    """One `shoal worker`: a Celery worker whose task is the slice."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._app = make_app(redis_urls(settings))
+        self._lifeline = Lifeline()
+        self._runtime: Runtime | None = None
+        self._stopped = threading.Event()
+        self._app.task(self._slice, name=SLICE_TASK, acks_late=True, ignore_result=True)
+        self._connect_signals()
+
+    def run(self) -> None:
+        """Serve the queues until told to stop."""
+        options = [
+            "worker",
+            f"--queues={self._settings.queues}",
+            f"--concurrency={self._settings.concurrency}",
+            f"--max-memory-per-child={self._settings.recycle_megabytes * 1000}",
+            "--pool=prefork",
+            "--loglevel=WARNING",
+            "--without-mingle",
+            "--without-gossip",
+        ]
+        self._app.worker_main(options)
+
+    # --- in the children ----------------------------------------------------------------------------------------
+
+    def _slice(self, queue: str) -> None:
+        self._runtime = self._runtime or Runtime(self._settings, self._app, self._lifeline)
+        report = self._runtime.answer(queue)
+        log.info("slice_done", queue=queue, **asdict(report))
+
+    def _on_child_start(self, **_: Any) -> None:
+        self._lifeline.adopt()
+        die_with_parent()  # Celery's children do not always notice that their main process was killed
+
+    def _on_child_end(self, **_: Any) -> None:
+        if self._runtime:
+            self._runtime.close()
+
+    # --- in the main process ------------------------------------------------------------------------------------
+
+    def _on_ready(self, **_: Any) -> None:
+        threading.Thread(target=self._pulse, name="pulse", daemon=True).start()
+
+    def _on_stop(self, **_: Any) -> None:
+        self._stopped.set()
+        self._lifeline.cut()
+
+    def _pulse(self) -> None:
+        """While a process of ours is free and work is due, ring: work never sits without a slice."""
+        frontier = Frontier.at(redis_urls(self._settings).frontier, self._settings.prefix)
+        bell = Doorbell(self._app, frontier)
+        while True:
+            try:
+                due = frontier.glance(self._settings.queue_names)
+                if (due.due or due.expired) and len(worker_state.active_requests) < self._settings.concurrency:
+                    bell.send(due.due[0] if due.due else self._settings.queue_names[0])
+            except RedisUnavailable as exc:
+                log.warning("pulse_failed", error=str(exc))
+            if self._stopped.wait(PULSE_S):
+                return
+
+    def _connect_signals(self) -> None:
+        worker_process_init.connect(self._on_child_start, weak=False)
+        worker_process_shutdown.connect(self._on_child_end, weak=False)
+        worker_ready.connect(self._on_ready, weak=False)
+        worker_shutting_down.connect(self._on_stop, weak=False)

@@ -1,0 +1,1 @@
+"""Shoal's test suite."""

@@ -1,0 +1,9 @@
+class error(Exception): ...
+
+class Decompress:
+    unused_data: bytes
+    unconsumed_tail: bytes
+    eof: bool
+    def decompress(self, data: bytes, /, max_length: int = ...) -> bytes: ...
+
+def decompressobj(wbits: int = ...) -> Decompress: ...
