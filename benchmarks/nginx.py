@@ -24,8 +24,6 @@ http {{
   tcp_nopush on;
   keepalive_timeout 300s;
   keepalive_requests 10000000;
-  open_file_cache max=100000 inactive=600s;
-  open_file_cache_valid 600s;
   client_body_temp_path {folder}/body;
   proxy_temp_path {folder}/proxy;
   fastcgi_temp_path {folder}/fastcgi;

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from shoal.core.model import AdmitReport, Counters, JobState, JobStatus, Level, Request
 from shoal.core.spec import JobSpec
-from shoal.core.url import Url, parse
-from shoal.errors import BadUrl, InputError, NotFound
+from shoal.core.url import Url, parse, parse_all
+from shoal.errors import InputError, NotFound
 from shoal.frontier.frontier import Frontier
 from shoal.store.jobs import JobRow, JobStore
 from shoal.store.pages import PageRow, PageStore
@@ -44,7 +44,7 @@ class Control:
 
     def submit(self, spec: JobSpec) -> Submission:
         """Accept a job: durable first, then the frontier, then the doorbell."""
-        urls = parse_urls(spec.urls, drop_tracking=spec.drop_tracking)
+        urls = parse_all(spec.urls, drop_tracking=spec.drop_tracking)
         if not urls:
             raise InputError("no URLs given: name at least one")
         if spec.follow:
@@ -149,27 +149,6 @@ class Control:
         if status and not status.state.ended:
             self._jobs.record(status)
         return state
-
-
-def parse_urls(texts: Iterable[str], *, drop_tracking: bool = False) -> list[Url]:
-    """Canonical URLs; one error that names all that are none."""
-    urls: list[Url] = []
-    problems: list[str] = []
-    for text in texts:
-        try:
-            urls.append(parse(text, drop_tracking=drop_tracking))
-        except BadUrl as exc:
-            problems.append(str(exc))
-    if problems:
-        raise BadUrl(describe_problems(problems, len(problems) + len(urls)))
-    return urls
-
-
-def describe_problems(problems: list[str], total: int) -> str:
-    """All that is wrong with a list of URLs, as far as a screen goes."""
-    shown = "\n".join(f"  - {problem}" for problem in problems[:10])
-    more = f"\n  … and {len(problems) - 10} more" if len(problems) > 10 else ""
-    return f"{len(problems)} of {total} URLs cannot be used:\n{shown}{more}"
 
 
 def new_job_id() -> str:

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -106,28 +105,33 @@ def _answers(socket: Path) -> bool:
 
 
 def _start(folder: Path, socket: Path) -> None:
-    command = [sys.executable, "-I", "-S", guardian.__file__, str(folder / "users.lock"), "--"]
+    pid_file, log = folder / "guardian.pid", folder / "redis.log"
+    command = [sys.executable, "-I", "-S", guardian.__file__, str(folder / "users.lock"), str(pid_file), "--"]
     command += _server_command(folder, socket)
-    log = folder / "redis.log"
     with log.open("ab") as output:
-        process = subprocess.Popen(
+        subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             cwd=folder,
             start_new_session=True,
+            check=True,
         )
-    _wait_until(lambda: _answers(socket), process, log)
-
-
-def _wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    pid = int(pid_file.read_text())
     deadline = time.monotonic() + LOAD_DEADLINE_S
-    while not ready():
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.terminate()
+    while not _answers(socket):
+        if not _lives(pid) or time.monotonic() > deadline:
             raise RedisUnavailable(f"the embedded Redis did not start; its log: {log}\n{_tail(log)}")
         time.sleep(0.01)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _tail(log: Path) -> str:

@@ -4,13 +4,16 @@ Every Shoal command holds a shared lock on `users.lock`; the kernel lets go of i
 ends. The guardian restarts the server when it dies, and stops it (its data saved) once it gets the lock for itself:
 then nobody is left. A command that comes at that moment waits for the lock, finds no server and starts a new guardian.
 
-    python guardian.py users.lock -- redis-server --port 0 …
+    python guardian.py users.lock guardian.pid -- redis-server --port 0 …
+
+It leaves its parent at once, so that no command has to wait for it, and writes down its process id.
 """
 
 from __future__ import annotations
 
 import ctypes
 import fcntl
+import os
 import signal
 import subprocess
 import sys
@@ -19,6 +22,9 @@ from typing import IO
 
 _POLL_S = 0.25
 _STOP_S = 30.0
+_STEADY_S = 1.0
+_MAX_FALSE_STARTS = 3
+"""A server that dies within a second so many times in a row will not live."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -53,14 +59,26 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
 def guard(lock_path: str, command: list[str]) -> None:
     """Run the server until nobody holds the lock."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    server = _start(command)
+    server, started, false_starts = _start(command), time.monotonic(), 0
     with open(lock_path, "a") as lock:  # noqa: PTH123 - kept free of imports that cost start-up time
         while not _nobody_left(lock):
             if server.poll() is not None:
-                server = _start(command)
+                false_starts = false_starts + 1 if time.monotonic() - started < _STEADY_S else 0
+                if false_starts == _MAX_FALSE_STARTS:
+                    return
+                server, started = _start(command), time.monotonic()
             time.sleep(_POLL_S)
         _stop(server)
 
 
+def _leave_parent(pid_path: str) -> None:
+    pid = os.fork()
+    if pid:
+        with open(pid_path, "w") as file:  # noqa: PTH123
+            file.write(str(pid))
+        os._exit(0)
+
+
 if __name__ == "__main__":
-    guard(sys.argv[1], sys.argv[3:])
+    _leave_parent(sys.argv[2])
+    guard(sys.argv[1], sys.argv[4:])

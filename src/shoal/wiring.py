@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from redis.exceptions import RedisError
 from sqlalchemy.engine import Engine
 
 from shoal.control import Control
 from shoal.embedded import hold_embedded
-from shoal.errors import RedisUnavailable, StoreUnavailable
+from shoal.errors import RedisUnavailable
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.scripts import connect, server_version
+from shoal.home import prepare_home
 from shoal.redis_url import RedisUrls, redacted
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveReader
@@ -25,7 +23,6 @@ from shoal.store.jobs import JobStore
 from shoal.store.pages import PageStore
 
 OLDEST_REDIS = (7, 0)
-PROBE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class Platform:
 @contextmanager
 def with_redis(settings: Settings) -> Generator[Settings]:
     """Settings that name a Redis which answers: the configured one, or the embedded one for as long as this lasts."""
-    _prepare_home(settings.home)
+    prepare_home(settings.home)
     if settings.redis_url:
         _check_redis(settings)
         yield settings
@@ -66,20 +63,6 @@ def with_redis(settings: Settings) -> Generator[Settings]:
         yield settings.model_copy(update={"redis_url": hold.url})
     finally:
         hold.release()
-
-
-def _prepare_home(home: Path) -> None:
-    """A folder that cannot be written, or a full disk, is found out now and not in the middle of a crawl."""
-    try:
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with NamedTemporaryFile(dir=home, prefix="probe-") as probe:
-            probe.write(bytes(PROBE_BYTES))
-            probe.flush()
-            os.fsync(probe.fileno())
-    except OSError as exc:
-        raise StoreUnavailable(
-            f"cannot write to {home}: {exc.strerror or exc}\nMake room there, or set SHOAL_HOME to another folder."
-        ) from exc
 
 
 def lazy_ring(settings: Settings, frontier: Frontier) -> Callable[[str], None]:

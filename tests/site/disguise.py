@@ -1,9 +1,9 @@
 """Many spellings of one address.
 
 Invariant: every form in `FORMS` of a canonical target, resolved against any page of the site and then
-canonicalised, is that target again. Canonical means: fragment and tracking parameters dropped,
-parameters sorted, no empty query, dot segments resolved, scheme and host in lower case, no default or
-zero-padded port, white space around the address trimmed.
+canonicalised, is that target again. Canonical means: fragment and tracking parameters dropped, no empty
+query, dot segments resolved, scheme and host in lower case, no default or zero-padded port, white space
+around the address trimmed. The order of parameters is part of the address.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def canonical(target: str) -> str:
     if "/." in path:
         path = urlsplit(urljoin("http://site/", path)).path
     kept = [pair for pair in query.split("&") if pair and pair.partition("=")[0] not in TRACKING]
-    return f"{path}?{'&'.join(sorted(kept))}" if kept else path
+    return f"{path}?{'&'.join(kept)}" if kept else path
 
 
 def _plain(_origin: str, target: str) -> str:
@@ -43,11 +43,6 @@ def _tracked(_origin: str, target: str) -> str:
 
 def _clicked(_origin: str, target: str) -> str:
     return f"{target}{'&' if '?' in target else '?'}gclid=Cj0KCQ&fbclid=IwAR2"
-
-
-def _swapped(_origin: str, target: str) -> str:
-    path, _, query = target.partition("?")
-    return f"{path}?{'&'.join(reversed(query.split('&')))}" if query else f"{path}#top"
 
 
 def _absolute(origin: str, target: str) -> str:
@@ -87,7 +82,6 @@ FORMS: tuple[Callable[[str, str], str], ...] = (
     _fragment,
     _tracked,
     _clicked,
-    _swapped,
     _absolute,
     _shouted,
     _ported,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,10 @@ class Crew:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self.kill()
+        else:
+            self.stop()
 
     def check(self) -> None:
         """Raise when the workers have died."""
@@ -50,7 +54,12 @@ class Crew:
         try:
             self._process.wait(GRACE_S + STOP_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self.kill()
+
+    def kill(self) -> None:
+        """End the processes at once; what they held is taken back when its lease runs out."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from types import FrameType
+from collections.abc import Callable
+from contextlib import ExitStack
 
 from shoal.cli.crew import Crew
+from shoal.cli.interrupts import Interrupts
 from shoal.cli.output import (
     PAGE_COLUMNS,
     Record,
     Writer,
-    format_of,
     item_columns,
     item_record,
     open_writer,
@@ -22,6 +19,7 @@ from shoal.cli.output import (
 )
 from shoal.cli.progress import Display, live_display, summary
 from shoal.cli.talk import print_json, say, status_json
+from shoal.cli.view import View, format_of
 from shoal.core.model import JobState, JobStatus
 from shoal.core.spec import JobSpec
 from shoal.errors import RedisUnavailable
@@ -30,16 +28,6 @@ from shoal.wiring import Platform
 
 POLL_S = 0.25
 INTERRUPTED = 130
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """How a command shows a job."""
-
-    output: str | None = None
-    format: str | None = None
-    quiet: bool = False
-    json: bool = False
 
 
 class Tail:
@@ -70,38 +58,14 @@ def result_columns(spec: JobSpec) -> tuple[str, ...]:
     return item_columns(spec) if spec.fields else PAGE_COLUMNS
 
 
-class _Interrupts:
-    """Counts Ctrl-C (and SIGTERM): the first stops cleanly, the second at once."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self, _signal: int, _frame: FrameType | None) -> None:
-        self.count += 1
-        if self.count > 1:
-            raise KeyboardInterrupt
-
-
-@contextmanager
-def _interrupts() -> Generator[_Interrupts]:
-    counter = _Interrupts()
-    before = [(number, signal.signal(number, counter)) for number in (signal.SIGINT, signal.SIGTERM)]
-    try:
-        yield counter
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)
-
-
-def follow(platform: Platform, job: str, crew: Crew, view: View) -> int:
+def follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: Interrupts) -> int:
     """Stay with the job until it ends or the user stops it; returns the exit code."""
     spec = platform.control.job(job).spec
     with ExitStack() as stack:
-        interrupts = stack.enter_context(_interrupts())
         tail = _open_tail(stack, platform.pages, job, spec, view)
         display = stack.enter_context(live_display(f"{job}  {spec.name}".strip(), quiet=view.quiet))
-        status = _watch(platform, job, crew, display, tail, lambda: interrupts.count > 0)
-        if not status.state.ended and interrupts.count:
+        status = _watch(platform, job, crew, display, tail, lambda: interrupts.asked)
+        if not status.state.ended and interrupts.asked:
             say("stopping: running fetches may finish (Ctrl-C again to stop at once) …")
             platform.control.pause(job)
             crew.stop()

@@ -9,10 +9,9 @@ from typing import Any, cast
 
 import yaml
 
-from shoal.control import describe_problems
 from shoal.core.field import split_option
 from shoal.core.spec import JobSpec, read_spec
-from shoal.core.url import parse
+from shoal.core.url import describe_problems, parse
 from shoal.errors import BadSpec, BadUrl, InputError
 
 

@@ -19,7 +19,6 @@ from shoal.store.pages import DeadLetter, ItemRow, PageRow
 
 Record = dict[str, Any]
 
-FORMATS = ("jsonl", "csv")
 PAGE_COLUMNS = (
     "url",
     "status",
@@ -97,15 +96,6 @@ def dead_record(letter: DeadLetter) -> Record:
 
 def _iso(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
-
-
-def format_of(path: str, chosen: str | None) -> str:
-    """The format that was asked for, else by the file's ending."""
-    if chosen:
-        if chosen not in FORMATS:
-            raise InputError(f"--format {chosen!r}: there are {' and '.join(FORMATS)}")
-        return chosen
-    return "csv" if path.lower().endswith(".csv") else "jsonl"
 
 
 @contextmanager

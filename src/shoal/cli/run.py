@@ -12,17 +12,16 @@ import typer
 
 from shoal.cli import options as opt
 from shoal.cli.crew import Crew
-from shoal.cli.follow import View, follow
+from shoal.cli.interrupts import Interrupts, noted_interrupts
 from shoal.cli.jobfile import make_spec, read_url_list
-from shoal.cli.output import format_of
 from shoal.cli.talk import print_json, say
-from shoal.control import parse_urls
+from shoal.cli.view import View
 from shoal.core.model import JobState
 from shoal.core.spec import JobSpec
-from shoal.core.url import Url
+from shoal.core.url import Url, parse_all
 from shoal.errors import InputError
+from shoal.home import prepare_home
 from shoal.settings import Settings, read_settings
-from shoal.wiring import open_platform
 
 DEFAULT_WORKERS = min(2, os.cpu_count() or 1)
 MAX_LOOKUPS = 20
@@ -122,8 +121,12 @@ def resume(
 
     shoal resume k3x9 -o books.jsonl
     """
+    from shoal.cli.follow import follow
+    from shoal.wiring import open_platform
+
     view = View(output, format, quiet, json)
-    settings = _settings()
+    view.check()
+    settings = read_settings()
     with open_platform(settings) as platform:
         found = platform.control.find(job)
         state = platform.control.resume(found)
@@ -133,29 +136,44 @@ def resume(
         if detach:
             say(f"resumed {found}")
             return
-        with Crew(settings, workers) as crew:
-            code = follow(platform, found, crew, view)
+        with noted_interrupts() as interrupts, Crew(settings, workers) as crew:
+            code = follow(platform, found, crew, view, interrupts)
     raise typer.Exit(code)
 
 
 def _start(spec: JobSpec, workers: int, detach: bool, view: View) -> None:
-    urls = parse_urls(spec.urls, drop_tracking=spec.drop_tracking)
+    urls = parse_all(spec.urls, drop_tracking=spec.drop_tracking)
     if not urls:
         raise InputError("no URLs given; for example: shoal crawl https://books.example/")
-    if view.output:
-        format_of(view.output, view.format)
+    view.check()
     if workers and not detach:
         _look_up(urls)
-    settings = _settings()
-    with open_platform(settings) as platform, Crew(settings, 0 if detach else workers) as crew:
+    settings = read_settings()
+    prepare_home(settings.home)
+    with noted_interrupts() as interrupts, Crew(settings, 0 if detach else workers) as crew:
+        code = _submit_and_follow(spec, settings, crew, view, interrupts, detach=detach)
+    raise typer.Exit(code)
+
+
+def _submit_and_follow(
+    spec: JobSpec, settings: Settings, crew: Crew, view: View, interrupts: Interrupts, *, detach: bool
+) -> int:
+    # Imported while the workers start: both take about as long.
+    from shoal.cli.follow import follow
+    from shoal.wiring import open_platform
+
+    with open_platform(settings) as platform:
+        interrupts.check()
         job = platform.control.submit(spec).job
         if detach:
             print_json({"job": job}) if view.json else print(job)
-            return
+            return 0
         if not view.quiet:
-            say(f"job {job}: {len(urls)} {'URL' if len(urls) == 1 else 'URLs'}; Ctrl-C stops, nothing is lost")
-        code = follow(platform, job, crew, view)
-    raise typer.Exit(code)
+            count = len(spec.urls)
+            say(f"job {job}: {count} {'URL' if count == 1 else 'URLs'}; Ctrl-C stops, nothing is lost")
+        code = follow(platform, job, crew, view, interrupts)
+        crew.stop()  # before the platform goes: the workers still write to it
+        return code
 
 
 def _look_up(urls: Iterable[Url]) -> None:
@@ -180,7 +198,3 @@ def _resolves(host: str) -> bool:
 
 def _number_or_word(text: str | None) -> int | str | None:
     return int(text) if text is not None and text.isdigit() else text
-
-
-def _settings() -> Settings:
-    return read_settings()

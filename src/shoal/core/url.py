@@ -17,6 +17,7 @@ slashes, upper and lower case in paths and `index.html` stay as they are.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -25,6 +26,7 @@ import can_ada
 from shoal.errors import BadUrl
 
 MAX_URL_CHARS = 2_000
+SHOWN_PROBLEMS = 10
 
 _SCHEMES = {"http:": "http", "https:": "https"}
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -86,6 +88,28 @@ def parse(text: str, *, drop_tracking: bool = False) -> Url:
     if parsed.has_credentials():
         raise BadUrl(f"URL with a user name or password in it; send them as a header instead: {parsed.hostname}")
     return _canonical(parsed, drop_tracking=drop_tracking)
+
+
+def parse_all(texts: Iterable[str], *, drop_tracking: bool = False) -> list[Url]:
+    """Canonical URLs; one error that names all that are none."""
+    urls: list[Url] = []
+    problems: list[str] = []
+    for text in texts:
+        try:
+            urls.append(parse(text, drop_tracking=drop_tracking))
+        except BadUrl as exc:
+            problems.append(str(exc))
+    if problems:
+        raise BadUrl(describe_problems(problems, len(problems) + len(urls)))
+    return urls
+
+
+def describe_problems(problems: list[str], total: int) -> str:
+    """All that is wrong with a list of URLs, as far as a screen goes."""
+    shown = "\n".join(f"  - {problem}" for problem in problems[:SHOWN_PROBLEMS])
+    rest = len(problems) - SHOWN_PROBLEMS
+    more = f"\n  … and {rest} more" if rest > 0 else ""
+    return f"{len(problems)} of {total} URLs cannot be used:\n{shown}{more}"
 
 
 class Base:

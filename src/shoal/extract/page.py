@@ -30,12 +30,12 @@ class Html:
 
     @classmethod
     def parse(cls, body: bytes, charset: str, base: Base) -> Html:
-        """UTF-8 goes to the parser as it is; looking for rare tags in the bytes saves walks through the tree."""
+        """UTF-8 goes to the parser as it is; looking for rare tags in the head's bytes saves walks through the tree."""
         tree = LexborHTMLParser(body if charset == "utf-8" else decode_text(body, charset))
-        rare = body if charset == "utf-8" else body.replace(b"\0", b"")
-        node = tree.css_first("base[href]") if b"<base" in rare or b"<BASE" in rare else None
+        head = body[: body.find(b"<body")].replace(b"\0", b"").lower()  # without the tag: all but the last byte
+        node = tree.css_first("base[href]") if b"<base" in head else None
         href = node.attributes.get("href") if node else None
-        return cls(tree, base.rebase(href) if href else base, bool(href), b"anonical" in rare or b"ANONICAL" in rare)
+        return cls(tree, base.rebase(href) if href else base, bool(href), b"canonical" in head)
 
     def hrefs(self, *, skip_nofollow: bool = False) -> list[str]:
         """What `<a>`, `<area>` and `<link rel=canonical>` point to, as written, each once."""

@@ -10,6 +10,7 @@ import codecs
 import re
 import zlib
 from collections.abc import Callable
+from functools import lru_cache
 from io import BytesIO
 
 import brotli
@@ -132,9 +133,8 @@ def find_charset(content_type: str, body: bytes) -> str:
     for mark, name in _MARKS:
         if body.startswith(mark):
             return name
-    declared = _PARAMETER.search(content_type)
-    if declared and (codec := _codec(declared[1])):
-        return codec
+    if declared := _declared(content_type):
+        return declared
     meta = _META.search(body, 0, _HEAD)
     if meta and (codec := _codec(meta[1].decode("ascii"))):
         return "utf-8" if codec.startswith("utf-16") else codec  # the bytes were read as ASCII just now
@@ -144,6 +144,12 @@ def find_charset(content_type: str, body: bytes) -> str:
 def decode_text(body: bytes, charset: str) -> str:
     """Text, whatever the bytes: what cannot be decoded becomes U+FFFD."""
     return body.decode(charset, "replace").removeprefix("\ufeff")
+
+
+@lru_cache(maxsize=1000)
+def _declared(content_type: str) -> str | None:
+    match = _PARAMETER.search(content_type)
+    return _codec(match[1]) if match else None
 
 
 def _codec(name: str) -> str | None:

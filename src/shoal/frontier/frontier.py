@@ -77,8 +77,7 @@ class Frontier:
     def create(self, job: str, spec: JobSpec) -> bool:
         """Make a job known; it stays open for URLs until `close`. False when it was known already."""
         rate = spec.requests_per_second
-        burst = max(1.0, rate * BURST_WINDOW_S)
-        args: list[Arg] = [job, spec.queue, rate, burst, spec.requests_at_once, spec.weight, spec.pages or 0]
+        args: list[Arg] = [job, spec.queue, rate, _burst(rate), spec.requests_at_once, spec.weight, spec.pages or 0]
         return bool(self._scripts.call("create", args))
 
     def admit(self, job: str, candidates: Sequence[Candidate], duplicates: int = 0) -> AdmitReport:
@@ -129,6 +128,7 @@ class Frontier:
         args: list[Arg] = [
             host,
             "" if rate is None else rate,
+            "" if rate is None else _burst(rate),
             "" if parallel is None else parallel,
             _ms(hold),
         ]
@@ -220,6 +220,10 @@ class Frontier:
         """A slice has come to the door: the next ring may follow."""
         with translated_errors("ring"):
             self._client.delete(f"{self._prefix}:ring:{queue}")
+
+
+def _burst(rate: float) -> float:
+    return max(1.0, rate * BURST_WINDOW_S)
 
 
 def _triple(candidate: Candidate) -> tuple[Arg, Arg, Arg]:

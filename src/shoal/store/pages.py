@@ -10,8 +10,6 @@ from typing import Any
 
 import orjson
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -156,7 +154,11 @@ def translated_errors() -> Generator[None]:
 
 
 def _upsert(dialect: str, table: sa.Table, key: tuple[str, ...]) -> sa.Insert:
-    statement = postgresql_insert(table) if dialect == "postgresql" else sqlite_insert(table)
+    if dialect == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert
+    else:
+        from sqlalchemy.dialects.sqlite import insert
+    statement = insert(table)
     changed = {c.name: statement.excluded[c.name] for c in table.c if c.name not in key and c.name != "id"}
     return statement.on_conflict_do_update(index_elements=key, set_=changed)
 

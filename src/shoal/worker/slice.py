@@ -35,6 +35,8 @@ BATCH_WAIT_S = 0.05
 """Results wait this long for company before they are delivered."""
 BATCH_SIZE = 64
 MAX_BACKOFF_S = 5.0
+MAX_PILE = 4
+"""Undelivered results for each socket, beyond which nothing more is leased."""
 
 T = TypeVar("T")
 
@@ -88,6 +90,10 @@ class _Desk:
         return under_way | {r.settlement.lease.group for r in (*self.results, *self.delivering)}
 
     @property
+    def undelivered(self) -> int:
+        return len(self.results) + len(self.delivering)
+
+    @property
     def empty(self) -> bool:
         return not (self.visits or self.results or self.delivering)
 
@@ -129,9 +135,10 @@ class Slice:
         deadline = time.monotonic() + self._limits.length.total_seconds()
         backoff = POLL_S
         while not self._stop.is_set() and time.monotonic() < deadline:
-            free = self._limits.sockets - len(self._desk.visits)
-            if free < self._least_batch():
-                await self._wait(POLL_S)
+            if self._free() < self._least_batch():
+                await self._wait(POLL_S)  # for a batch worth a call; then a small one is better than idle sockets
+            free = self._free()
+            if free <= 0:
                 continue
             try:
                 batch = await self._lease(free)
@@ -147,6 +154,12 @@ class Slice:
                 await self._wait(_pause(batch))
         self._report.work_remains = True
 
+    def _free(self) -> int:
+        """Sockets to lease for; none while results pile up that cannot be delivered."""
+        if self._desk.undelivered > self._limits.sockets * MAX_PILE:
+            return 0
+        return self._limits.sockets - len(self._desk.visits)
+
     def _least_batch(self) -> int:
         return max(1, self._limits.sockets // 4)
 
@@ -155,15 +168,21 @@ class Slice:
         batch = await self._in_thread(
             lambda: self._tools.frontier.lease(queues=limits.queues, limit=free, lease_for=limits.lease_for)
         )
+        await self._start_all(batch.leases)
         if batch.expired:
             await self._reap()
         if len(batch.leases) == free and batch.next_due == timedelta():
             await self._in_thread(self._tools.ring)
-        if batch.leases:
-            await self._load_contexts(batch.leases)
-            for lease in batch.leases:
-                self._start(lease)
         return batch
+
+    async def _start_all(self, leases: Sequence[Lease]) -> None:
+        try:
+            await self._load_contexts(leases)
+        except Unavailable:
+            await self._give_back(list(leases))
+            raise
+        for lease in leases:
+            self._start(lease)
 
     def _is_over(self, batch: LeaseBatch) -> bool:
         if batch.leases or not self._desk.empty:
@@ -231,12 +250,27 @@ class Slice:
                 log.warning("delivery_failed", error=str(exc), results=len(results), retry_s=backoff)
                 await asyncio.sleep(backoff)
                 backoff = min(backoff * 2, MAX_BACKOFF_S)
+            except Exception as exc:
+                log.exception("delivery_refused", results=len(results))
+                await self._deliver_apart(results, exc)
+                return
             else:
                 self._report.pages += len(results)
                 self._report.late += report.late
                 for job in report.ended:
                     self._contexts.pop(job, None)
                 return
+
+    async def _deliver_apart(self, results: list[Result], error: Exception) -> None:
+        """One result that no store can take must not drag its neighbours along."""
+        for result in results:
+            if len(results) > 1:
+                await self._deliver([result])
+            elif result.settlement.reason == "internal_error":
+                raise error
+            else:
+                failure = FetchError("internal_error", f"{type(error).__name__}: {error}")
+                await self._deliver([given_up(result.settlement.lease, Outcome.DEAD, failure)])
 
     async def _renew_all(self) -> None:
         while True:
@@ -266,7 +300,16 @@ class Slice:
         if interrupted:
             await asyncio.gather(*(task for task, _ in interrupted), return_exceptions=True)
             await self._give_back([lease for task, lease in interrupted if task.cancelled()])
+        await self._deliver_rest(deliverer)
+
+    async def _deliver_rest(self, deliverer: asyncio.Task[None]) -> None:
+        """A store that stays down must not keep a worker from stopping: its leases run out, and others repeat them."""
+        started = time.monotonic()
+        patience = max(self._limits.grace, timedelta(seconds=5))
         while not self._desk.empty and not deliverer.done():
+            if self._stop.is_set() and time.monotonic() - started > patience.total_seconds():
+                log.error("results_abandoned", results=self._desk.undelivered)
+                return
             self._results_wait.set()
             await asyncio.sleep(0.005)
         if deliverer.done():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from celery.signals import worker_process_init, worker_process_shutdown, worker_ready, worker_shutting_down
@@ -41,19 +41,20 @@ class Worker:
         self._app.task(self._slice, name=SLICE_TASK, acks_late=True, ignore_result=True)
         self._connect_signals()
 
-    def run(self) -> None:
-        """Serve the queues until told to stop."""
-        options = [
-            "worker",
-            f"--queues={self._settings.queues}",
-            f"--concurrency={self._settings.concurrency}",
-            f"--max-memory-per-child={self._settings.recycle_megabytes * 1000}",
-            "--pool=prefork",
-            "--loglevel=WARNING",
-            "--without-mingle",
-            "--without-gossip",
-        ]
-        self._app.worker_main(options)
+    def run(self) -> int:
+        """Serve the queues until told to stop; returns the exit code."""
+        worker = cast(Any, self._app).Worker(
+            queues=self._settings.queues,
+            concurrency=self._settings.concurrency,
+            max_memory_per_child=self._settings.recycle_megabytes * 1000,
+            pool="prefork",
+            loglevel="WARNING",
+            quiet=True,
+            without_mingle=True,
+            without_gossip=True,
+        )
+        worker.start()
+        return int(worker.exitcode or 0)
 
     # --- in the children ----------------------------------------------------------------------------------------
 

@@ -76,22 +76,20 @@ def _page(context: JobContext, lease: Lease, response: Response) -> Result:
     charset = response.charset(body)
     fingerprint = url.fingerprint
     page = _row(lease, response, fingerprint, len(body), charset)
-    result = Result(_done(lease, response), page, _exchange(context, response, page))
+    settlement, exchange = _done(lease, response), _exchange(context, response, page)
     wants_links = context.follows_from(depth)
     if response.media_type not in HTML_TYPES or not body or not (wants_links or context.fields):
-        return result
-    base = Base(str(url), drop_tracking=context.spec.drop_tracking)
-    html = Html.parse(body, charset, base)
+        return Result(settlement, page, exchange)
+    html = Html.parse(body, charset, Base(page.url, drop_tracking=context.spec.drop_tracking))
     canonical = html.canonical()
     if canonical and (target := html.base.join(canonical)):
-        result = replace(result, page=replace(page, canonical=str(target)))
-    if context.fields:
-        result = replace(result, items=_items(context, html, url, fingerprint))
-    if wants_links:
-        hrefs = html.hrefs(skip_nofollow=context.spec.nofollow)
-        candidates, known = context.links.sort_out(url, html.base, hrefs, depth + 1, rebased=html.rebased)
-        result = replace(result, candidates=candidates, duplicates=known)
-    return result
+        page = replace(page, canonical=str(target))
+    items = _items(context, html, url, fingerprint) if context.fields else ()
+    if not wants_links:
+        return Result(settlement, page, exchange, items)
+    hrefs = html.hrefs(skip_nofollow=context.spec.nofollow)
+    candidates, known = context.links.sort_out(url, html.base, hrefs, depth + 1, rebased=html.rebased)
+    return Result(settlement, page, exchange, items, candidates=candidates, duplicates=known)
 
 
 def _items(context: JobContext, html: Html, url: Url, fingerprint: int) -> tuple[ItemRow, ...]:
@@ -170,7 +168,7 @@ def given_up(lease: Lease, outcome: Outcome, error: FetchError) -> Result:
         host=request.url.host,
         outcome=outcome.value,
         reason=error.reason,
-        detail=error.detail[:500],
+        detail=error.detail[:500].encode("utf-8", "replace").decode(),
         depth=request.depth,
         attempts=request.attempt + 1,
         at_ms=_now_ms(),

@@ -20,13 +20,14 @@ end
 
 -- How many requests the host takes now, and the time of its next free slot (a virtual-scheduling token bucket).
 local function room(job, limits, host, want)
-  local h = redis.call('HMGET', host_key(host), 'slot', 'inflight', 'rate', 'parallel', 'hold')
+  local h = redis.call('HMGET', host_key(host), 'slot', 'inflight', 'rate', 'parallel', 'hold', 'burst')
   local hold = tonumber(h[5]) or 0
   if hold > now then
     put_off(job, host, hold)
     return 0
   end
-  local rate, parallel = tonumber(h[3]) or limits.rate, tonumber(h[4]) or limits.parallel
+  local rate, burst, parallel = limits.rate, limits.burst, tonumber(h[4]) or limits.parallel
+  if h[3] then rate, burst = tonumber(h[3]), tonumber(h[6]) end
   local inflight, n, slot, interval = tonumber(h[2]) or 0, want, 0, 0
   if parallel > 0 then
     if inflight >= parallel then
@@ -38,14 +39,14 @@ local function room(job, limits, host, want)
   if rate > 0 then
     interval = 1000 / rate
     slot = math.max(tonumber(h[1]) or 0, now)
-    local free = math.floor(limits.burst - (slot - now) / interval + 1e-6)
+    local free = math.floor(burst - (slot - now) / interval + 1e-6)
     if free <= 0 then
-      put_off(job, host, slot - (limits.burst - 1) * interval)
+      put_off(job, host, slot - (burst - 1) * interval)
       return 0
     end
     n = math.min(n, free)
   end
-  return n, { slot = slot, interval = interval, burst = limits.burst, inflight = inflight, parallel = parallel }
+  return n, { slot = slot, interval = interval, burst = burst, inflight = inflight, parallel = parallel }
 end
 
 local function pop(job, host, n)
@@ -81,7 +82,9 @@ local function take_from_host(job, limits, host, want)
   if got > 0 then
     state.inflight = state.inflight + got
     state.slot = state.slot + got * state.interval
-    redis.call('HSET', host_key(host), 'slot', string.format('%.3f', state.slot), 'inflight', state.inflight)
+    redis.call('HSET', host_key(host), 'inflight', state.inflight)
+    -- A job without a rate books no slots, nor does it free those that others have booked.
+    if state.interval > 0 then redis.call('HSET', host_key(host), 'slot', string.format('%.3f', state.slot)) end
   end
   reschedule(job, host, state)
   return got
@@ -168,8 +171,16 @@ local function wait_ms(queues_from)
   return wait
 end
 
-local function record_group()
+-- A lost sequence starts at the time, not at 1: a lease from before a flush must not fit a group of today.
+local function next_group()
   local group = redis.call('INCR', SEQUENCE)
+  if group > 1 then return group end
+  redis.call('SET', SEQUENCE, string.format('%d', now))
+  return now
+end
+
+local function record_group()
+  local group = next_group()
   local fields = {}
   for i, record in ipairs(records) do
     fields[#fields + 1] = i

@@ -81,7 +81,8 @@ end
 -- Requests of a host came back: lower its count, and let jobs that waited for it ask again.
 -- Returns nothing; the jobs to refresh are marked in `touched`.
 local function host_returned(host, n, touched)
-  local left = redis.call('HINCRBY', host_key(host), 'inflight', -n)
+  -- Not -n: for n = 0 Redis 7.0 would get the text '-0', which it does not take for an integer.
+  local left = redis.call('HINCRBY', host_key(host), 'inflight', 0 - n)
   if left < 0 then redis.call('HSET', host_key(host), 'inflight', 0) end
   redis.call('EXPIRE', host_key(host), DAY_S)
   local waiters = redis.call('SMEMBERS', waiters_key(host))
@@ -123,12 +124,14 @@ local function finish_moves(touched)
 end
 
 -- Take records out of a lease group. Calls take(index, record) for each that was still there; returns how many were not.
+-- An index named twice is taken once: the second is as late as in a call of its own.
 local function take_leases(group, indexes, take)
   local lost = 0
   local records = redis.call('HMGET', lease_key(group), unpack(indexes))
-  local found = {}
+  local found, taken = {}, {}
   for i, index in ipairs(indexes) do
-    if records[i] then
+    if records[i] and not taken[index] then
+      taken[index] = true
       found[#found + 1] = index
       take(index, records[i])
     else

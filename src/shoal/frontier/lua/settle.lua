@@ -66,8 +66,9 @@ local function write_host(host, h)
     redis.call('ZREMRANGEBYRANK', slow_key(h.job), 0, -SLOWEST - 1)
   end
   if h.hold > 0 then
+    -- A short Retry-After must not cut a longer one that another worker has heard.
     fields[#fields + 1] = 'hold'
-    fields[#fields + 1] = now + h.hold
+    fields[#fields + 1] = math.max(tonumber(redis.call('HGET', host_key(host), 'hold')) or 0, now + h.hold)
   end
   if #fields > 0 then redis.call('HSET', host_key(host), unpack(fields)) end
   host_returned(host, h.n, touched)
@@ -82,7 +83,7 @@ for at = 1, #ARGV, BLOCK do
   end
   local g = groups[group]
   g.indexes[#g.indexes + 1] = ARGV[at + 1]
-  g.at[ARGV[at + 1]] = at
+  g.at[ARGV[at + 1]] = g.at[ARGV[at + 1]] or at
 end
 
 local late = 0

@@ -1,0 +1,146 @@
+"""What the commands about jobs do: list, look, read results, pause, cancel."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime
+
+from shoal.cli.follow import POLL_S, result_columns
+from shoal.cli.output import (
+    DEAD_COLUMNS,
+    PAGE_COLUMNS,
+    dead_record,
+    item_record,
+    open_writer,
+    page_record,
+)
+from shoal.cli.progress import failures, live_display, summary
+from shoal.cli.talk import print_json, say, status_json
+from shoal.cli.view import format_of
+from shoal.core.model import JobState, JobStatus
+from shoal.errors import NotFound
+from shoal.settings import read_settings
+from shoal.store.jobs import JobRow
+from shoal.wiring import Platform, open_platform
+
+
+def list_jobs(limit: int, *, json: bool) -> None:
+    """List jobs, newest first."""
+    with open_platform(read_settings()) as platform:
+        rows = platform.control.jobs(limit)
+    if json:
+        print_json([_row_json(row) for row in rows])
+    elif rows:
+        _print_table(rows)
+    else:
+        say("no jobs yet; start one with: shoal crawl https://books.example/")
+
+
+def show_status(job: str, *, watch: bool, json: bool) -> None:
+    """Show a job's state and sums."""
+    with open_platform(read_settings()) as platform:
+        found = platform.control.find(job)
+        now = platform.control.status(found)
+        if watch:
+            with live_display(found, quiet=json) as display:
+                while now.state is JobState.RUNNING:
+                    display.show(now)
+                    time.sleep(POLL_S)
+                    now = platform.control.status(found)
+        if json:
+            print_json(status_json(now))
+        else:
+            print("\n".join([f"job {found}", *summary(now), *_hosts(now)]))
+
+
+def write_results(job: str, kind: str | None, output: str | None, *, pages: bool) -> None:
+    """Print a job's items, or its pages when it has no fields, as JSON Lines or CSV."""
+    target = output or "-"
+    with open_platform(read_settings()) as platform:
+        row = platform.control.job(platform.control.find(job))
+        columns = PAGE_COLUMNS if pages else result_columns(row.spec)
+        with open_writer(target, format_of(target, kind), columns) as writer:
+            if pages or not row.spec.fields:
+                writer.write(map(page_record, platform.pages.pages(row.id)))
+            else:
+                writer.write(map(item_record, platform.pages.items(row.id)))
+
+
+def write_dead(job: str, kind: str | None, output: str | None) -> None:
+    """Print the requests that a job gave up on, with their reasons."""
+    target = output or "-"
+    with open_platform(read_settings()) as platform:
+        found = platform.control.find(job)
+        with open_writer(target, format_of(target, kind), DEAD_COLUMNS) as writer:
+            writer.write(map(dead_record, platform.pages.dead_letters(found)))
+
+
+def write_page(job: str, url: str, *, headers: bool) -> None:
+    """Print the stored body of a page, straight from the archive."""
+    with open_platform(read_settings()) as platform:
+        found = platform.control.find(job)
+        row = platform.control.page(found, url)
+        if row.archive is None:
+            raise NotFound(f"the body of {row.url} was not kept (the job ran without the archive)")
+        exchange = platform.archive.read(row.archive)
+    out = sys.stdout.buffer
+    if headers:
+        out.write(f"HTTP/1.1 {exchange.status} {exchange.http_reason}\r\n".encode("latin-1"))
+        out.writelines(b"%b: %b\r\n" % header for header in exchange.headers)
+        out.write(b"\r\n")
+    out.write(exchange.unpacked())
+    out.flush()
+
+
+def pause(job: str, *, json: bool) -> None:
+    """Stop handing out a job's requests; what is under way is finished."""
+    with open_platform(read_settings()) as platform:
+        found = platform.control.find(job)
+        _tell(platform, found, platform.control.pause(found), json)
+
+
+def cancel(job: str, *, json: bool) -> None:
+    """Give a job up: drop all that waits, keep what is stored."""
+    with open_platform(read_settings()) as platform:
+        found = platform.control.find(job)
+        _tell(platform, found, platform.control.cancel(found), json)
+
+
+def _tell(platform: Platform, job: str, state: JobState, json: bool) -> None:
+    if json:
+        print_json(status_json(platform.control.status(job)))
+    else:
+        hint = f"; go on with: shoal resume {job}" if state is JobState.PAUSED else ""
+        say(f"job {job} is {state.value}{hint}")
+
+
+def _print_table(rows: list[JobRow]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("job", "state", "pages", "failed", "waiting", "started", "name"):
+        table.add_column(column, justify="right" if column in ("pages", "failed", "waiting") else "left")
+    for row in rows:
+        c = row.status.counters if row.status else None
+        sums = (str(c.done), str(c.dead), str(c.pending)) if c else ("", "", "")
+        table.add_row(row.id, row.state.value, *sums, _when(row.created_ms), row.name)
+    Console().print(table)
+
+
+def _when(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _hosts(status: JobStatus) -> list[str]:
+    lines = [f"  {reason}: {count}" for reason, count in failures(status)]
+    if status.slowest:
+        lines.append("  slowest hosts: " + ", ".join(f"{h.host} {h.latency_ms} ms" for h in status.slowest))
+    return lines
+
+
+def _row_json(row: JobRow) -> dict[str, object]:
+    sums = status_json(row.status) if row.status else {"job": row.id, "state": row.state.value}
+    return {**sums, "name": row.name, "created_ms": row.created_ms}

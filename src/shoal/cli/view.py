@@ -1,0 +1,38 @@
+"""How a command shows a job: where results go, in which format, and how much is said."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from shoal.errors import InputError
+
+FORMATS = ("jsonl", "csv")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the user asked to see."""
+
+    output: str | None = None
+    format: str | None = None
+    quiet: bool = False
+    json: bool = False
+
+    def check(self) -> None:
+        """Find out now what would fail when the first result comes."""
+        format_of(self.output or "-", self.format)
+        if self.output and self.output != "-":
+            folder = Path(self.output).expanduser().parent
+            if not os.access(folder, os.W_OK):
+                raise InputError(f"cannot write {self.output}: no folder {folder} that can be written")
+
+
+def format_of(path: str, chosen: str | None) -> str:
+    """The format that was asked for, else by the file's ending."""
+    if chosen:
+        if chosen not in FORMATS:
+            raise InputError(f"--format {chosen!r}: there are {' and '.join(FORMATS)}")
+        return chosen
+    return "csv" if path.lower().endswith(".csv") else "jsonl"

@@ -1,0 +1,151 @@
+"""Bad input: one clear message, an exit code that is not 0, and nothing left behind."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.command import Done, Shoal
+from tests.conftest import lack
+
+URL = "http://127.0.0.1:9/"
+
+
+def _refused(done: Done, *words: str) -> None:
+    assert done.code == 2, (done.code, done.err)
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    for word in words:
+        assert word in done.err
+
+
+@pytest.fixture(autouse=True)
+def _nothing_starts(shoal: Shoal) -> Generator[None]:
+    yield
+    assert not shoal.processes()
+    assert not (shoal.home / "shoal.db").exists()
+
+
+def test_a_malformed_url(shoal: Shoal) -> None:
+    _refused(shoal.run("crawl", "http://exa mple.com/"), "not a valid URL", "exa mple.com")
+
+
+def test_a_url_without_a_scheme_gets_a_suggestion(shoal: Shoal) -> None:
+    _refused(shoal.run("crawl", "example.com/books"), "did you mean 'https://example.com/books'")
+
+
+def test_a_url_of_another_scheme(shoal: Shoal) -> None:
+    _refused(shoal.run("scrape", "ftp://example.com/x"), "only http and https", "ftp")
+
+
+def test_a_password_in_a_url_is_refused_and_not_repeated(shoal: Shoal) -> None:
+    done = shoal.run("scrape", "http://joe:secret@example.com/x")
+    _refused(done, "user name or password")
+    assert "secret" not in done.err
+
+
+def test_a_malformed_url_in_a_list_is_named_by_its_line(shoal: Shoal, tmp_path: Path) -> None:
+    listed = tmp_path / "urls.txt"
+    listed.write_text(f"{URL}\n\nhttp://[::1/\n{URL}a\nnonsense\n")
+    _refused(shoal.run("scrape", "-f", str(listed)), "2 of 4", "urls.txt, line 3", "urls.txt, line 5")
+
+
+def test_an_empty_list(shoal: Shoal, tmp_path: Path) -> None:
+    listed = tmp_path / "urls.txt"
+    listed.write_text("\n# nothing\n")
+    _refused(shoal.run("scrape", "-f", str(listed)), "urls.txt has no URLs in it")
+
+
+def test_a_list_that_is_not_there(shoal: Shoal) -> None:
+    _refused(shoal.run("scrape", "-f", "missing.txt"), "cannot read missing.txt", "No such file")
+
+
+def test_no_urls_at_all(shoal: Shoal) -> None:
+    _refused(shoal.run("crawl"), "no URLs given")
+
+
+def test_an_unknown_host(shoal: Shoal) -> None:
+    _refused(shoal.run("crawl", "http://no-such-host.invalid/"), "no such host", "no-such-host.invalid")
+
+
+def test_a_typo_in_a_job_file_is_explained_with_all_other_faults(shoal: Shoal, tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(f"urls: ['{URL}']\nfeilds: {{title: h1}}\npages: many\nallow: ['[']\n")
+    done = shoal.run("crawl", "-j", str(job))
+    _refused(done, "job.yaml is not valid", "did you mean 'fields'", "pages:", "not a regular expression")
+
+
+def test_a_job_file_that_is_not_yaml(shoal: Shoal, tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text("urls: [unclosed\npages: 3\n")
+    _refused(shoal.run("crawl", "-j", str(job)), "job.yaml, line", "not valid YAML")
+
+
+def test_a_selector_that_does_not_parse(shoal: Shoal) -> None:
+    _refused(shoal.run("crawl", URL, "--field", "title=h1["), "'title'", "not a CSS selector")
+
+
+def test_a_field_without_a_selector(shoal: Shoal) -> None:
+    _refused(shoal.run("crawl", URL, "--field", "title"), "NAME=SELECTOR")
+
+
+def test_a_rate_that_is_none(shoal: Shoal) -> None:
+    _refused(shoal.run("crawl", URL, "--rate", "fast"), "rate")
+
+
+def test_an_unknown_format(shoal: Shoal) -> None:
+    _refused(shoal.run("crawl", URL, "-o", "x.json", "--format", "xml"), "jsonl and csv")
+
+
+def test_a_redis_that_is_down(shoal: Shoal) -> None:
+    down = Shoal(shoal.home, (("SHOAL_REDIS_URL", "redis://:hidden@127.0.0.1:9"),))
+    done = down.run("crawl", URL)
+    assert done.code == 1
+    assert "cannot reach Redis at redis://***@127.0.0.1:9" in done.err
+    assert "SHOAL_REDIS_URL" in done.err
+    assert "hidden" not in done.err
+
+
+def test_a_redis_url_that_is_none(shoal: Shoal) -> None:
+    _refused(Shoal(shoal.home, (("SHOAL_REDIS_URL", "localhost:6379"),)).run("jobs"), "is not a Redis URL")
+
+
+def test_an_unknown_queue(shoal: Shoal) -> None:
+    _refused(shoal.run("worker", "--queues", "http.fast"), "unknown queue http.fast", "http.high")
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Generator[Path]:
+    """A file system of 64 KB."""
+    folder = tmp_path / "full"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        lack("a small file system can only be mounted by root")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_at_the_start(full_disk: Path) -> None:
+    done = Shoal(full_disk / "home").run("crawl", URL)
+    assert done.code == 1
+    assert "cannot write to" in done.err
+    assert "No space left" in done.err
+    assert "SHOAL_HOME" in done.err
+    assert not Shoal(full_disk / "home").processes()
+
+
+def test_a_home_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = Shoal(tmp_path / "file" / "home").run("jobs")
+    assert done.code == 1
+    assert "cannot write to" in done.err
+
+
+def test_an_output_that_cannot_be_written(shoal: Shoal) -> None:
+    _refused(shoal.run("crawl", URL, "-o", "/no/such/folder/x.jsonl"), "cannot write /no/such/folder/x.jsonl")

@@ -1,0 +1,109 @@
+"""The embedded Redis: started when none is configured, shared, gone with the last command, its data kept."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from datetime import timedelta
+
+import psutil
+from redis.exceptions import RedisError
+
+from shoal.embedded import Hold, hold_embedded
+from shoal.frontier.scripts import connect
+from tests.command import Shoal, wait_for_nobody
+from tests.site.generated import LinkedSite
+from tests.site.server import serve
+from tests.waiting import wait_until
+
+
+def _servers(shoal: Shoal) -> list[psutil.Process]:
+    found: list[psutil.Process] = []
+    for process in shoal.processes():
+        try:
+            if process.name() in ("redis-server", "valkey-server"):
+                found.append(process)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def _value(hold: Hold, value: str | None = None) -> str | None:
+    client = connect(hold.url)
+    try:
+        if value is not None:
+            client.set("kept", value)
+        kept = client.get("kept")
+        return kept if isinstance(kept, str) else None
+    finally:
+        client.close()
+
+
+def test_two_commands_share_one_server_which_goes_with_the_last(shoal: Shoal) -> None:
+    shoal.home.mkdir()
+    first, second = hold_embedded(shoal.home), hold_embedded(shoal.home)
+    assert first.url == second.url
+    assert len(_servers(shoal)) == 1
+    _value(first, "yes")
+    first.release()
+    assert _value(second) == "yes"
+    second.release()
+    wait_for_nobody(shoal)
+    again = hold_embedded(shoal.home)
+    try:
+        assert _value(again) == "yes"
+    finally:
+        again.release()
+
+
+def test_a_server_that_was_killed_comes_back_with_its_data(shoal: Shoal) -> None:
+    shoal.home.mkdir()
+    hold = hold_embedded(shoal.home)
+    try:
+        _value(hold, "yes")
+        (server,) = _servers(shoal)
+        server.kill()
+        wait_until(lambda: bool(_servers(shoal)) and server.pid not in {p.pid for p in _servers(shoal)})
+        wait_until(lambda: _answers_yes(hold), within=timedelta(seconds=10))
+    finally:
+        hold.release()
+
+
+def _answers_yes(hold: Hold) -> bool:
+    try:
+        return _value(hold) == "yes"
+    except (RedisError, OSError):
+        return False
+
+
+def test_kill_9_of_a_crawl_takes_its_workers_and_the_server_along(shoal: Shoal) -> None:
+    with serve(LinkedSite(pages=500, links=20, size=1_000)) as site:
+        process = shoal.start("crawl", site.url, "--rate", "20", "--no-robots", "--workers", "1")
+        wait_until(lambda: len(site.hits) >= 3, within=timedelta(seconds=30))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        wait_for_nobody(shoal)
+        job = shoal.run("jobs", "--json").out.split('"job":"', 1)[1].split('"')[0]
+        status = shoal.status(job)
+    assert status["reconciles"]
+    assert status["counters"]["done"] >= 1
+
+
+def test_a_second_crawl_shares_the_server_of_the_first(shoal: Shoal) -> None:
+    with (
+        serve(LinkedSite(pages=400, links=20, size=1_000)) as slow,
+        serve(LinkedSite(pages=20, links=5, size=500)) as quick,
+        shoal.running("crawl", slow.url, "--rate", "20", "--no-robots", "--workers", "1", "--quiet") as process,
+    ):
+        wait_until(lambda: len(slow.hits) >= 1, within=timedelta(seconds=30))
+        done = shoal.run("crawl", quick.url, "--rate", "unlimited", "--no-robots", "--workers", "1", "--json")
+        assert done.code == 0, done.err
+        assert done.json["pages"] == 20
+        assert len(_servers(shoal)) == 1
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
