@@ -1,13 +1,10 @@
 """Runs the benchmark: `python -m benchmarks [--rounds 3] [--pages 20000] [--only NAME]… [--quick]`."""
 
 import argparse
-import importlib
-import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import cast
+from collections.abc import Iterator, Sequence
 
-from benchmarks import machine, process, server, table
+from benchmarks import latency, machine, memory, process, server, table
 from benchmarks.lineup import CONTENDERS, Contender
 from benchmarks.measure import measure
 from benchmarks.result import Failure, Reading, Results, Row
@@ -26,7 +23,7 @@ def main() -> int:
     results = Results(
         readings=tuple(one for one in found if isinstance(one, Reading)),
         failures=tuple(one for one in found if isinstance(one, Failure)),
-        rows=() if options.only else tuple(_memory(quick=options.quick)),
+        rows=() if options.only else tuple(_figures(quick=options.quick)),
     )
     # Saved first: a closed terminal must not cost the results. A quick run must not replace a real one.
     table.save(results, machine.describe(), name="quick" if options.quick else "latest")
@@ -65,12 +62,10 @@ def _tell(result: Reading | Failure) -> Reading | Failure:
     return result
 
 
-def _memory(*, quick: bool) -> list[Row]:
-    """Measure the memory of the frontier, where this checkout has that measurement."""
-    if importlib.util.find_spec("benchmarks.memory") is None:
-        return []
-    measure_memory = cast("Callable[[bool], list[Row]]", importlib.import_module("benchmarks.memory").measure)
-    return measure_memory(quick)
+def _figures(*, quick: bool) -> list[Row]:
+    """What is not a crawl: how long people wait, and what a URL takes in Redis."""
+    print("measuring latency and memory", file=sys.stderr, flush=True)
+    return [*latency.measure(quick), *memory.measure(quick)]
 
 
 if __name__ == "__main__":

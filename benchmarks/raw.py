@@ -1,4 +1,4 @@
-"""The ceiling: one HTTP client and one parser in a bare loop; no frontier, no store, no politeness.
+"""The ceiling: Shoal's own HTTP client and parser in a bare loop; no frontier, no store, no politeness.
 
 Run as `python -m benchmarks.raw URL`; prints its outcome as JSON.
 """
@@ -8,66 +8,68 @@ import json
 import sys
 import time
 
-import aiohttp
-import can_ada
 import uvloop
-from selectolax.lexbor import LexborHTMLParser
+
+from shoal.core.url import Base, Url, parse
+from shoal.extract.page import Html
+from shoal.fetch.http import HttpClient
+from shoal.fetch.port import Client, FetchLimits
 
 CONCURRENCY = 128
+LIMITS = FetchLimits()
 
 
 class Loop:
     """A crawl of one host whose whole state is a set, a queue and a cache of hrefs."""
 
     def __init__(self, start: str) -> None:
-        self.origin = can_ada.parse(start).origin
-        self.seen = {start}
+        first = parse(start)
+        self.host = first.host
+        self.seen = {first}
         self.hrefs: set[str] = set()
-        self.waiting = asyncio.Queue[str]()
-        self.waiting.put_nowait(start)
+        self.waiting = asyncio.Queue[Url]()
+        self.waiting.put_nowait(first)
         self.pages = 0
 
     async def crawl(self) -> float:
         """Fetch until nothing is left; returns the seconds it took."""
-        connector = aiohttp.TCPConnector(limit=0)
-        async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
+        client = HttpClient("raw")
+        try:
             started = time.perf_counter()
-            workers = [asyncio.create_task(self.work(session)) for _ in range(CONCURRENCY)]
+            workers = [asyncio.create_task(self.work(client)) for _ in range(CONCURRENCY)]
             await self.waiting.join()
             seconds = time.perf_counter() - started
             for worker in workers:
                 worker.cancel()
             return seconds
+        finally:
+            await client.close()
 
-    async def work(self, session: aiohttp.ClientSession) -> None:
+    async def work(self, client: Client) -> None:
         """Fetch pages from the queue, for ever."""
         while True:
-            await self.fetch(session, await self.waiting.get())
+            url = await self.waiting.get()
+            response = await client.fetch(url, {}, LIMITS)
+            if response.status == 200:
+                self.pages += 1
+                self.follow(url, response.wire_body)
             self.waiting.task_done()
 
-    async def fetch(self, session: aiohttp.ClientSession, url: str) -> None:
-        async with session.get(url) as response:
-            body = await response.read()
-        if response.status == 200:
-            self.pages += 1
-            self.follow(url, body)
-
-    def follow(self, url: str, body: bytes) -> None:
+    def follow(self, url: Url, body: bytes) -> None:
         """Queue the links of a page that were not seen before."""
-        base = can_ada.parse(url)
-        for anchor in LexborHTMLParser(body).css("a[href]"):
-            href = anchor.attributes["href"]
-            if href and href not in self.hrefs:
-                self.admit(base, href)
+        html = Html.parse(body, "utf-8", Base(str(url)))
+        for href in html.hrefs():
+            if href not in self.hrefs:
+                self.admit(html.base, href)
 
-    def admit(self, base: can_ada.URL, href: str) -> None:
+    def admit(self, base: Base, href: str) -> None:
         # An absolute path means the same on every page of a host, so it needs to be resolved once only.
         if href.startswith("/"):
             self.hrefs.add(href)
-        target = base + href
-        if target.origin == self.origin and target.href not in self.seen:
-            self.seen.add(target.href)
-            self.waiting.put_nowait(target.href)
+        target = base.join(href)
+        if target and target.host == self.host and target not in self.seen:
+            self.seen.add(target)
+            self.waiting.put_nowait(target)
 
 
 def main() -> None:

@@ -49,12 +49,13 @@ class Server:
 
     def traffic(self) -> Traffic:
         """Read the server's counters."""
-        stats = self._info("stats")
-        calls = {name: int(entry["calls"]) for name, entry in self._info("commandstats").items()}
+        stats = self.info("stats")
+        calls = {name: int(entry["calls"]) for name, entry in self.info("commandstats").items()}
         scripts = sum(calls.get(f"cmdstat_{name}", 0) for name in ("eval", "evalsha", "evalsha_ro", "fcall"))
         return Traffic(int(stats["total_writes_processed"]), scripts, int(stats["total_commands_processed"]))
 
-    def _info(self, section: str) -> dict[str, Any]:
+    def info(self, section: str) -> dict[str, Any]:
+        """One section of what the server says of itself."""
         return self.client.info(section)  # pyright: ignore[reportUnknownMemberType]
 
 

@@ -4,7 +4,7 @@ The last response is not the end: Scrapy may have downloaded all while most link
 The end is when it calls itself idle.
 """
 
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 import json
 import time
 

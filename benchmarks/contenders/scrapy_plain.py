@@ -3,7 +3,7 @@
 Run as `python -m benchmarks.contenders.scrapy_plain URL`.
 """
 
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 import sys
 
 from scrapy.linkextractors import LinkExtractor

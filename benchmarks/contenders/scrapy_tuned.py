@@ -4,7 +4,7 @@ The download handler stays Scrapy's own: the faster ones that it brings along ca
 Run as `python -m benchmarks.contenders.scrapy_tuned URL [--shortcut]`.
 """
 
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 import sys
 
 from scrapy import Request, Spider

@@ -4,7 +4,7 @@ It follows the usual guide step by step, without its rate limit, since no conten
 `TUTORIAL_REDIS` names the server: database 0 is the broker, 1 keeps the results, 2 the set, as in the guide.
 """
 
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 import os
 from collections.abc import Iterable
 from urllib.parse import urljoin

@@ -5,7 +5,7 @@ for each finished task into the result database, so the size of that database is
 tasks need not count for us.
 """
 
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 
 import json
 import sys

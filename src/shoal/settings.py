@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
-from pydantic import Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from shoal import __version__
 from shoal.core.model import ALL_QUEUES
 from shoal.errors import InputError
 
+PREFIX = "SHOAL_"
 
-class Settings(BaseSettings):
-    """Shoal's configuration."""
 
-    model_config = SettingsConfigDict(env_prefix="SHOAL_", frozen=True, extra="ignore")
+class Settings(BaseModel):
+    """Shoal's configuration; the variable of `home` is SHOAL_HOME, and so on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     home: Path = Path("~/.shoal")
     """Database, archive, embedded Redis and its data."""
@@ -93,9 +95,15 @@ def read_settings(**overrides: object) -> Settings:
     try:
         return Settings.model_validate({**_from_environment(), **given})
     except ValidationError as exc:
-        lines = [f"SHOAL_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in exc.errors(include_url=False)]
+        lines = [f"{_variable(str(e['loc'][0]))}: {e['msg']}" for e in exc.errors(include_url=False)]
         raise InputError("\n".join(["a setting is not valid:", *(f"  - {line}" for line in lines)])) from exc
 
 
-def _from_environment() -> dict[str, object]:
-    return Settings().model_dump(exclude_unset=True)
+def _from_environment() -> dict[str, str]:
+    """An empty variable is an unset one."""
+    values = {name: os.environ.get(_variable(name)) for name in Settings.model_fields}
+    return {name: value for name, value in values.items() if value}
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()

@@ -77,12 +77,17 @@ def lazy_ring(settings: Settings, frontier: Frontier) -> Callable[[str], None]:
     return ring
 
 
+def no_ring(queue: str) -> None:
+    """For who has just started workers: they look by themselves."""
+    del queue
+
+
 @contextmanager
-def open_platform(settings: Settings) -> Generator[Platform]:
+def open_platform(settings: Settings, *, rings: bool = True) -> Generator[Platform]:
     """Everything that a command needs, for as long as it runs."""
     with with_redis(settings) as chosen:
         frontier = Frontier.at(redis_urls(chosen).frontier, chosen.prefix)
-        platform = Platform.open(chosen, frontier, lazy_ring(chosen, frontier))
+        platform = Platform.open(chosen, frontier, lazy_ring(chosen, frontier) if rings else no_ring)
         try:
             yield platform
         finally:

@@ -35,6 +35,11 @@ class Crew:
         else:
             self.stop()
 
+    @property
+    def absent(self) -> bool:
+        """Is the work left to other workers?"""
+        return self._process is None
+
     def check(self) -> None:
         """Raise when the workers have died."""
         if self._process is not None and self._process.poll() is not None:
@@ -65,10 +70,11 @@ class Crew:
 
 def _start(settings: Settings, processes: int, log: Path) -> subprocess.Popen[bytes]:
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "shoal", "worker", "--concurrency", str(processes)]
+    command = [sys.executable, "-m", "shoal.worker"]
     environment = {
         **os.environ,
         "SHOAL_HOME": str(settings.home),
+        "SHOAL_CONCURRENCY": str(processes),
         "SHOAL_DIE_WITH_PARENT": "1",
         "SHOAL_GRACE_SECONDS": str(min(GRACE_S, settings.grace_seconds)),
     }

@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli.talk import say
-from shoal.guardian import die_with_parent
 from shoal.settings import read_settings
 
 Queues = Annotated[
@@ -34,18 +32,7 @@ def worker(
 
     SHOAL_REDIS_URL=redis://10.0.0.5 shoal worker --queues http.high,http.batch --concurrency 2
     """
-    from shoal.observe import set_up_logs
-    from shoal.redis_url import redacted
-    from shoal.store.database import open_database
-    from shoal.wiring import with_redis
-    from shoal.worker.tasks import Worker
+    from shoal.worker.serve import serve
 
     settings = read_settings(queues=queues, concurrency=concurrency, sockets=sockets)
-    if settings.die_with_parent:
-        die_with_parent()
-    set_up_logs(log_level)
-    with with_redis(settings) as chosen:
-        open_database(chosen.sql_url).dispose()
-        say(f"worker: {chosen.concurrency} × {chosen.queues} on {redacted(chosen.redis_url or '')}; Ctrl-C stops")
-        code = Worker(chosen).run()
-    raise typer.Exit(code)
+    raise typer.Exit(serve(settings, log_level))

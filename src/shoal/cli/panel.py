@@ -50,7 +50,8 @@ def render(title: str, status: JobStatus, speed: Speed) -> Panel:
     facts.add_row("to retry", str(c.delayed), "failed", f"[red]{c.dead}[/]" if c.dead else "0")
     facts.add_row("seen before", str(c.duplicates), "left out", str(c.filtered))
     facts.add_row("known left", human_seconds(left) if left is not None else "…", "state", status.state.value)
-    bar = ProgressBar(total=max(1, c.admitted), completed=c.admitted - c.pending)
+    bar = Table.grid(expand=True)  # a bar by itself ends without a line break
+    bar.add_row(ProgressBar(total=max(1, c.admitted), completed=c.admitted - c.pending))
     return Panel(Group(bar, facts, *_details(status)), title=title, border_style="cyan")
 
 

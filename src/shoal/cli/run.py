@@ -162,7 +162,7 @@ def _submit_and_follow(
     from shoal.cli.follow import follow
     from shoal.wiring import open_platform
 
-    with open_platform(settings) as platform:
+    with open_platform(settings, rings=crew.absent) as platform:
         interrupts.check()
         job = platform.control.submit(spec).job
         if detach:

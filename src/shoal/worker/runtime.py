@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import timedelta
+from types import FrameType
 
 import uvloop
 from celery import Celery
@@ -70,7 +74,8 @@ class Runtime:
         """Somebody rang: one slice, to its end. If work remains then, the next one is called."""
         frontier = self._platform.frontier
         frontier.answer_ring(queue)
-        report = self._loop.run_until_complete(self._run())
+        with _termination_waits() as asked:
+            report = self._loop.run_until_complete(self._run(asked))
         if report.work_remains:
             self._bell.ring_due(self._settings.queue_names)
         return report
@@ -83,11 +88,12 @@ class Runtime:
         self._loop.close()
         self._platform.close()
 
-    async def _run(self) -> SliceReport:
+    async def _run(self, asked: Termination) -> SliceReport:
         if len(self._contexts) > MAX_CONTEXTS:
             self._contexts.clear()
         run = Slice(self._tools, self._limits(), self._contexts)
         loop = asyncio.get_running_loop()
+        asked.then(lambda: loop.call_soon_threadsafe(run.stop))
         loop.add_reader(self._lifeline.fileno(), lambda: self._cut(run))
         try:
             return await run.run()
@@ -127,6 +133,38 @@ class Runtime:
     def _context_of(self, job: str) -> JobContext | None:
         row = self._platform.jobs.get(job)
         return None if row is None else JobContext.of(job, row.spec)
+
+
+class Termination:
+    """SIGTERM during a slice: noted, passed on to the slice, and delivered again when it has ended.
+
+    Celery's own handler would raise in the middle of whatever runs, and a page would look like a failure.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+        self._stop: Callable[[], object] = lambda: None
+
+    def then(self, stop: Callable[[], object]) -> None:
+        self._stop = stop
+        if self.came:
+            stop()
+
+    def note(self, _signal: int, _frame: FrameType | None) -> None:
+        self.came = True
+        self._stop()
+
+
+@contextmanager
+def _termination_waits() -> Generator[Termination]:
+    asked = Termination()
+    before = signal.signal(signal.SIGTERM, asked.note)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if asked.came:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 async def _make_client(user_agent: str) -> HttpClient:

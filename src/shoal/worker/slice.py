@@ -219,7 +219,8 @@ class Slice:
 
     def _visited(self, task: asyncio.Task[None]) -> None:
         lease = self._desk.visits.pop(task)
-        if not task.cancelled() and (error := task.exception()):
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):  # not SystemExit: that is about this process, not about the page
             log.error("visit_failed", url=str(lease.request.url), job=lease.job, exc_info=error)
             failure = FetchError("internal_error", f"{type(error).__name__}: {error}")
             self._desk.results.append(given_up(lease, Outcome.DEAD, failure))

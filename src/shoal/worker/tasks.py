@@ -8,6 +8,7 @@ Everything is hung onto the application here; the work itself is in `runtime` an
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -27,6 +28,8 @@ from shoal.worker.runtime import Lifeline, Runtime
 log = structlog.get_logger()
 
 PULSE_S = 1.0
+EAGER_S, EAGER_PULSE_S = 5.0, 0.1
+"""A worker that has just started looks more often: whoever started it waits for it."""
 
 
 class Worker:
@@ -84,15 +87,26 @@ class Worker:
         """While a process of ours is free and work is due, ring: work never sits without a slice."""
         frontier = Frontier.at(redis_urls(self._settings).frontier, self._settings.prefix)
         bell = Doorbell(self._app, frontier)
+        eager_until = time.monotonic() + EAGER_S
+        rung_at = 0.0
         while True:
             try:
-                due = frontier.glance(self._settings.queue_names)
-                if (due.due or due.expired) and len(worker_state.active_requests) < self._settings.concurrency:
-                    bell.send(due.due[0] if due.due else self._settings.queue_names[0])
+                if time.monotonic() - rung_at >= PULSE_S and (queue := self._unattended(frontier)):
+                    bell.send(queue)
+                    rung_at = time.monotonic()
             except RedisUnavailable as exc:
                 log.warning("pulse_failed", error=str(exc))
-            if self._stopped.wait(PULSE_S):
+            if self._stopped.wait(EAGER_PULSE_S if time.monotonic() < eager_until else PULSE_S):
                 return
+
+    def _unattended(self, frontier: Frontier) -> str | None:
+        """A queue with work that is due, while a process of ours is free."""
+        if len(worker_state.active_requests) >= self._settings.concurrency:
+            return None
+        glance = frontier.glance(self._settings.queue_names)
+        if glance.due:
+            return glance.due[0]
+        return self._settings.queue_names[0] if glance.expired else None
 
     def _connect_signals(self) -> None:
         worker_process_init.connect(self._on_child_start, weak=False)

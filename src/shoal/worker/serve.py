@@ -1,0 +1,25 @@
+"""One worker process group, from settings to exit code."""
+
+from __future__ import annotations
+
+import sys
+
+from shoal.guardian import die_with_parent
+from shoal.observe import set_up_logs
+from shoal.redis_url import redacted
+from shoal.settings import Settings
+from shoal.store.database import open_database
+from shoal.wiring import with_redis
+from shoal.worker.tasks import Worker
+
+
+def serve(settings: Settings, log_level: str = "info") -> int:
+    """Serve queues until told to stop."""
+    if settings.die_with_parent:
+        die_with_parent()
+    set_up_logs(log_level)
+    with with_redis(settings) as chosen:
+        open_database(chosen.sql_url).dispose()
+        where = redacted(chosen.redis_url or "")
+        print(f"worker: {chosen.concurrency} × {chosen.queues} on {where}; Ctrl-C stops", file=sys.stderr, flush=True)
+        return Worker(chosen).run()

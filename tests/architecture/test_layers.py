@@ -1,0 +1,53 @@
+"""Rules of the source tree that no other tool checks."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent.parent / "src" / "shoal"
+ENVIRONMENT_READERS = {"settings.py", "cli/crew.py"}
+"""Settings reads the variables; a crew hands them on to the worker it starts."""
+
+
+def _files() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield str(path.relative_to(SOURCE)), ast.parse(path.read_text())
+
+
+def _uses(tree: ast.Module, module: str, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr == name
+        and isinstance(node.value, ast.Name)
+        and node.value.id == module
+        for node in ast.walk(tree)
+    )
+
+
+def test_only_settings_read_the_environment() -> None:
+    assert {name for name, tree in _files() if _uses(tree, "os", "environ")} == ENVIRONMENT_READERS
+
+
+def test_async_lives_in_the_slice_and_the_fetchers_only() -> None:
+    found = {
+        name.split("/")[0]
+        for name, tree in _files()
+        if any(isinstance(node, ast.AsyncFunctionDef) for node in ast.walk(tree))
+    }
+    assert found == {"fetch", "worker"}
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert [name for name, tree in _files() if not ast.get_docstring(tree)] == []
+
+
+def test_no_function_has_become_the_place_where_everything_lands() -> None:
+    long = [
+        f"{name}:{node.lineno} {node.name}"
+        for name, tree in _files()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno > 60
+    ]
+    assert long == []
