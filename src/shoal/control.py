@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from shoal.core.model import AdmitReport, Counters, JobState, JobStatus, Level, Request
+from shoal.core.model import AdmitReport, JobState, JobStatus, Level, Request
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url, parse, parse_all
 from shoal.errors import InputError, NotFound
@@ -47,7 +47,7 @@ class Control:
         urls = parse_all(spec.urls, drop_tracking=spec.drop_tracking)
         if not urls:
             raise InputError("no URLs given: name at least one")
-        if spec.follow:
+        if spec.follow or spec.secret_headers:
             hosts = dict.fromkeys([*spec.hosts, *(url.host for url in urls)])
             spec = spec.model_copy(update={"hosts": tuple(hosts)})
         job = new_job_id()
@@ -77,24 +77,18 @@ class Control:
 
     def job(self, job: str) -> JobRow:
         """The job's row, with its present state."""
-        row = self._jobs.get(job)
-        if row is None:
-            raise NotFound(f"there is no job {job!r}; `shoal jobs` lists them")
-        status = self._live_status(row)
-        return replace(row, state=status.state, status=status) if status else row
+        return self._with_status(self._row(job))
 
     def jobs(self, limit: int = 50) -> list[JobRow]:
         """The last jobs, newest first, with their present state."""
-        rows: list[JobRow] = []
-        for row in self._jobs.newest(limit):
-            status = self._live_status(row)
-            rows.append(replace(row, state=status.state, status=status) if status else row)
-        return rows
+        return [self._with_status(row) for row in self._jobs.newest(limit)]
 
     def status(self, job: str) -> JobStatus:
         """State and sums, from the frontier while the job lives there, else from the database."""
         row = self.job(job)
-        return row.status or JobStatus(job, row.state, Counters())
+        if row.status is None:
+            raise NotFound(f"Redis does not know job {job}, which has not ended: was it emptied? Submit the job again.")
+        return row.status
 
     def pause(self, job: str) -> JobState:
         """Hand out nothing more; what is under way is finished."""
@@ -134,13 +128,22 @@ class Control:
             wanted = parse(page.redirect)
         raise NotFound(f"{url} redirects in a circle")
 
-    def _live_status(self, row: JobRow) -> JobStatus | None:
+    def _row(self, job: str) -> JobRow:
+        row = self._jobs.get(job)
+        if row is None:
+            raise NotFound(f"there is no job {job!r}; `shoal jobs` lists them")
+        return row
+
+    def _with_status(self, row: JobRow) -> JobRow:
+        """The frontier knows better than the row, until the job has ended and the frontier has forgotten it."""
         if row.state.ended:
-            return None
+            return row
         status = self._frontier.status(row.id)
-        if status and status.state.ended and status.ended_ms is not None:
+        if status is None:
+            return self._row(row.id)
+        if status.state.ended and status.ended_ms is not None:
             self.finalise(row.id)
-        return status
+        return replace(row, state=status.state, status=status)
 
     def _change(self, job: str, state: JobState | None) -> JobState:
         if state is None:

@@ -19,6 +19,8 @@ from shoal.errors import BadSpec, InputError
 
 Unlimited = Literal["unlimited"]
 
+_SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
+
 _RATE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*/\s*(?P<unit>s|sec|second|m|min|minute|h|hour)\Z")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
@@ -110,6 +112,11 @@ class JobSpec(BaseModel):
             if not value.isprintable():
                 raise ValueError(f"header {name!r} has control characters in its value")
         return headers
+
+    @property
+    def secret_headers(self) -> frozenset[str]:
+        """Headers that only the hosts named by the user may see; a redirect elsewhere does not carry them."""
+        return frozenset(name for name in self.headers if name.lower() in _SECRET_HEADERS)
 
     @property
     def queue(self) -> str:

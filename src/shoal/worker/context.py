@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -9,6 +10,7 @@ from shoal.core.field import Field, parse_fields
 from shoal.core.retry import RetryPolicy
 from shoal.core.scope import Scope
 from shoal.core.spec import JobSpec
+from shoal.core.url import Url
 from shoal.extract.links import Links
 from shoal.fetch.port import FetchLimits
 
@@ -23,6 +25,7 @@ class JobContext:
     fields: tuple[Field, ...]
     retry: RetryPolicy
     limits: FetchLimits
+    secret_headers: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, job: str, spec: JobSpec) -> JobContext:
@@ -40,7 +43,14 @@ class JobContext:
                 total=total,
                 max_body=spec.max_body,
             ),
+            spec.secret_headers,
         )
+
+    def headers_for(self, url: Url) -> Mapping[str, str]:
+        """What to send to this host: its secrets go to the hosts that the user named, and nowhere else."""
+        if not self.secret_headers or url.host in self.spec.hosts:
+            return self.spec.headers
+        return {name: value for name, value in self.spec.headers.items() if name not in self.secret_headers}
 
     def follows_from(self, depth: int) -> bool:
         """Are links of a page at this depth wanted?"""

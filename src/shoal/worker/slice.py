@@ -31,7 +31,7 @@ POLL_S = 0.1
 """A slice with free sockets looks for new and urgent work this often."""
 LINGER_S = 1.0
 """Stay for work that is due within this time."""
-BATCH_WAIT_S = 0.05
+BATCH_WAIT_S = 0.02
 """Results wait this long for company before they are delivered."""
 BATCH_SIZE = 64
 MAX_BACKOFF_S = 5.0

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from dataclasses import asdict
 from typing import Any, cast
 
 import structlog
+from celery.platforms import SecurityWarning
 from celery.signals import worker_process_init, worker_process_shutdown, worker_ready, worker_shutting_down
 from celery.worker import state as worker_state
 
@@ -46,6 +48,8 @@ class Worker:
 
     def run(self) -> int:
         """Serve the queues until told to stop; returns the exit code."""
+        # Celery warns root that it may be fed pickles; JSON is all that this worker accepts.
+        warnings.filterwarnings("ignore", category=SecurityWarning)
         worker = cast(Any, self._app).Worker(
             queues=self._settings.queues,
             concurrency=self._settings.concurrency,

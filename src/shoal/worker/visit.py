@@ -52,7 +52,7 @@ class Visitor:
                 raise FetchError("worker_lost", f"{request.losses} workers were lost while they fetched it")
             if context.spec.robots and not (await self._robots.rules(request.url)).allow(str(request.url)):
                 return given_up(lease, Outcome.ROBOTS, FetchError("robots_disallowed"))
-            response = await self._client.fetch(request.url, context.spec.headers, context.limits)
+            response = await self._client.fetch(request.url, context.headers_for(request.url), context.limits)
             return self._read(context, lease, response)
         except FetchError as exc:
             return _failed(context, lease, exc)
