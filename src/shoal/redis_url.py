@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,37 +24,41 @@ class RedisUrls:
 
     @classmethod
     def of(cls, url: str, broker: str | None = None) -> RedisUrls:
-        scheme, rest, first = _read(url)
+        scheme, rest, first, options = _read(url)
         if scheme == "unix":
             celery = [f"redis+socket://{rest}?virtual_host={first + n}" for n in range(2)]
             return cls(broker or celery[0], celery[1], f"unix://{rest}?db={first + 2}")
-        urls = [f"{scheme}://{rest}/{first + n}" for n in range(3)]
+        urls = [f"{scheme}://{rest}/{first + n}{options}" for n in range(3)]
         return cls(broker or urls[0], urls[1], urls[2])
 
 
-def _read(url: str) -> tuple[str, str, int]:
-    """(scheme, address with credentials or socket path, first database)"""
-    parts = urlsplit(url)
+def _read(url: str) -> tuple[str, str, int, str]:
+    """(scheme, address with credentials or socket path, first database, options with their question mark)"""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as exc:
+        raise InputError(f"SHOAL_REDIS_URL: {redacted(url)!r} is not a URL: {exc}") from exc
     if parts.scheme not in _SCHEMES:
         raise InputError(
             f"SHOAL_REDIS_URL: {redacted(url)!r} is not a Redis URL; write redis://HOST:PORT or unix:///PATH"
         )
     if parts.scheme == "unix":
-        return "unix", parts.path, _number(parse_qs(parts.query).get("db", ["0"])[0], url)
+        if not parts.path:
+            raise InputError(f"SHOAL_REDIS_URL: {redacted(url)!r} names no socket; write unix:///PATH")
+        return "unix", parts.path, _number(parse_qs(parts.query).get("db", ["0"])[0], url), ""
     if not parts.hostname:
         raise InputError(f"SHOAL_REDIS_URL: {redacted(url)!r} names no host; write redis://HOST:PORT")
-    return parts.scheme, parts.netloc, _number(parts.path.strip("/") or "0", url)
+    options = f"?{parts.query}" if parts.query else ""
+    return parts.scheme, parts.netloc, _number(parts.path.strip("/") or "0", url), options
 
 
 def _number(text: str, url: str) -> int:
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit()):
         raise InputError(f"SHOAL_REDIS_URL: {text!r} in {redacted(url)!r} is not the number of a database")
     return int(text)
 
 
 def redacted(url: str) -> str:
     """The URL without its password."""
-    parts = urlsplit(url)
-    if "@" not in parts.netloc:
-        return url
-    return url.replace(parts.netloc, "***@" + parts.netloc.rpartition("@")[2], 1)
+    return re.sub(r"//[^/?#]*@", "//***@", url, count=1)

@@ -27,6 +27,8 @@ def read_job_file(path: Path) -> dict[str, Any]:
         mark = getattr(exc, "problem_mark", None)
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise BadSpec(f"{path}{place}: not valid YAML: {getattr(exc, 'problem', None) or exc}") from exc
+    except ValueError as exc:
+        raise BadSpec(f"{path}: a value cannot be read: {exc}; put it in quotes") from exc
     if not isinstance(loaded, dict) or not all(isinstance(key, str) for key in cast(dict[Any, Any], loaded)):
         raise BadSpec(
             f"{path}: a job is a mapping of settings, for example\n  urls: [https://example.com/]\n  pages: 100"
@@ -41,6 +43,7 @@ def read_url_list(path: str) -> list[str]:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as exc:
         raise InputError(f"cannot read {name}: {getattr(exc, 'strerror', None) or exc}") from exc
+    text = text.removeprefix("\ufeff")
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     wanted = [(number, line) for number, line in lines if line and not line.startswith("#")]
     if not wanted:
@@ -75,7 +78,14 @@ def make_spec(file: Path | None, flags: Mapping[str, Any], fields: Iterable[str]
     values = read_job_file(file) if file else {}
     values |= {name: value for name, value in flags.items() if value is not None and value != []}
     if given := dict(split_option(option) for option in fields):
-        values["fields"] = {**(values.get("fields") or {}), **given}
+        values["fields"] = _added(values.get("fields"), given)
     if sent := read_headers(headers):
-        values["headers"] = {**(values.get("headers") or {}), **sent}
+        values["headers"] = _added(values.get("headers"), sent)
     return read_spec(values, str(file) if file else "the job")
+
+
+def _added(section: object, given: dict[str, str]) -> object:
+    """What stands in the file with the flags on top; something else is left for the check to refuse."""
+    if section is None:
+        return given
+    return {**cast(dict[str, Any], section), **given} if isinstance(section, dict) else section

@@ -15,7 +15,7 @@ from shoal.core.url import Url
 
 
 def _bare(host: str) -> str:
-    return host.removeprefix("www.")
+    return host.lower().removeprefix("www.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,17 +88,25 @@ class JobSpec(BaseModel):
     @field_validator("allow", "deny")
     @classmethod
     def _patterns_compile(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        for pattern in patterns:
-            try:
-                re.compile(pattern)
-            except re.error as exc:
-                raise ValueError(f"{pattern!r} is not a regular expression: {exc}") from exc
+        problems = [problem for pattern in patterns if (problem := _flaw_of(pattern))]
+        if problems:
+            raise ValueError("; ".join(problems))
         return patterns
+
+    @field_validator("pages", "depth", "weight", "rate", "parallel", "retries", "timeout", "max_body", mode="before")
+    @classmethod
+    def _numbers_are_no_booleans(cls, value: object) -> object:
+        if value is True or value is False:
+            raise ValueError("input should be a number")
+        return value
 
     @field_validator("fields")
     @classmethod
     def _fields_parse(cls, fields: dict[str, str]) -> dict[str, str]:
         problems = [problem for name, text in fields.items() if (problem := _problem_of(name, text))]
+        names = ["url", *(name.strip().removesuffix("[]") for name in fields)]
+        doubles = dict.fromkeys(name for name in names if names.count(name) > 1)
+        problems += [f"field {name!r}: there is another value of this name" for name in doubles]
         if problems:
             raise ValueError("; ".join(problems))
         return fields
@@ -135,6 +143,14 @@ class JobSpec(BaseModel):
         if self.parallel is None:
             return 0 if self.rate == "unlimited" else 2
         return self.parallel
+
+
+def _flaw_of(pattern: str) -> str | None:
+    try:
+        re.compile(pattern)
+    except re.error as exc:
+        return f"{pattern!r} is not a regular expression: {exc}"
+    return None
 
 
 def _problem_of(name: str, expression: str) -> str | None:

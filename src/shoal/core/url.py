@@ -31,6 +31,8 @@ SHOWN_PROBLEMS = 10
 _SCHEMES = {"http:": "http", "https:": "https"}
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _TRIPLET = re.compile("%[0-9A-Fa-f]{2}")
+_OPEN_ESCAPE = re.compile(r"%[0-9A-Fa-f]?\Z")
+_UNUSABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _TRACKING = re.compile(
     r"^(utm_[a-z_]+|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|twclid|ttclid|igshid|mc_cid|mc_eid|"
     r"_hsenc|_hsmi|mkt_tok|oly_anon_id|oly_enc_id|vero_id|wickedid|_openstat)$",
@@ -78,8 +80,8 @@ def parse(text: str, *, drop_tracking: bool = False) -> Url:
     """The canonical form of an absolute URL that a person or a program submitted."""
     stripped = text.strip()
     if len(stripped) > MAX_URL_CHARS:
-        raise BadUrl(f"URL of {len(stripped)} characters; at most {MAX_URL_CHARS} are allowed: {stripped[:80]}…")
-    if not stripped.isprintable():
+        raise BadUrl(_too_long(stripped))
+    if _UNUSABLE.search(stripped):
         raise BadUrl(f"URL with control characters or lone surrogates: {_shown(stripped)!r}")
     try:
         parsed = can_ada.parse(stripped)
@@ -87,7 +89,10 @@ def parse(text: str, *, drop_tracking: bool = False) -> Url:
         raise BadUrl(_why_unparsable(stripped)) from exc
     if parsed.has_credentials():
         raise BadUrl(f"URL with a user name or password in it; send them as a header instead: {parsed.hostname}")
-    return _canonical(parsed, drop_tracking=drop_tracking)
+    url = _canonical(parsed, drop_tracking=drop_tracking)
+    if len(str(url)) > MAX_URL_CHARS:
+        raise BadUrl(_too_long(str(url)))
+    return url
 
 
 def parse_all(texts: Iterable[str], *, drop_tracking: bool = False) -> list[Url]:
@@ -133,12 +138,13 @@ class Base:
             url = _canonical(joined, drop_tracking=self._drop_tracking)
         except (ValueError, TypeError, BadUrl):
             return None
-        return url if len(url.target) <= MAX_URL_CHARS else None
+        return url if len(url.origin) + len(url.target) <= MAX_URL_CHARS else None
 
     def rebase(self, href: str) -> Base:
         """The base after a `<base href>`; an unusable one changes nothing."""
         try:
-            return Base((self._parsed + href.strip()).href, drop_tracking=self._drop_tracking)
+            moved = self._parsed + href.strip()
+            return Base(moved.href, drop_tracking=self._drop_tracking) if moved.protocol in _SCHEMES else self
         except (ValueError, TypeError, BadUrl):
             return self
 
@@ -150,24 +156,28 @@ def _canonical(parsed: can_ada.URL, *, drop_tracking: bool) -> Url:
     host = parsed.host
     if not parsed.hostname.strip("."):
         raise BadUrl("URL without a host")
+    if parsed.hostname.endswith(".."):
+        raise BadUrl(f"a host name cannot end with two dots: {parsed.hostname}")
     if parsed.hostname.endswith("."):
-        host = parsed.hostname.rstrip(".") + (f":{parsed.port}" if parsed.port else "")
-    path, query = parsed.pathname, parsed.search
+        host = parsed.hostname[:-1] + (f":{parsed.port}" if parsed.port else "")
+    path, query = _normal_escapes(parsed.pathname), _normal_escapes(parsed.search)
     if drop_tracking and query:
         query = _without_tracking(query)
     if query == "?":
         query = ""
-    target = path + query
-    return Url(scheme, host, _normal_escapes(target) if "%" in target else target)
+    return Url(scheme, host, path + query)
 
 
-def _normal_escapes(target: str) -> str:
-    return _TRIPLET.sub(_normal_escape, target)
+def _normal_escapes(text: str) -> str:
+    return _TRIPLET.sub(_normal_escape, text) if "%" in text else text
 
 
 def _normal_escape(match: re.Match[str]) -> str:
     char = chr(int(match[0][1:], 16))
-    return char if char in _UNRESERVED else match[0].upper()
+    # Behind a malformed escape (`%`, `%7`) a decoded digit would complete it.
+    if char not in _UNRESERVED or _OPEN_ESCAPE.search(match.string, max(0, match.start() - 2), match.start()):
+        return match[0].upper()
+    return char
 
 
 def _without_tracking(query: str) -> str:
@@ -179,10 +189,15 @@ def _why_unparsable(text: str) -> str:
     if not text:
         return "an empty URL"
     if "://" not in text:
-        return f"not an absolute URL: {text[:200]!r}; did you mean {'https://' + text[:190]!r}?"
+        shown = _shown(text)
+        return f"not an absolute URL: {shown!r}; did you mean {'https://' + shown.lstrip('/')[:190]!r}?"
     return f"not a valid URL: {_shown(text)!r}"
+
+
+def _too_long(text: str) -> str:
+    return f"URL of {len(text)} characters; at most {MAX_URL_CHARS} are allowed: {_shown(text)[:80]}…"
 
 
 def _shown(text: str) -> str:
     """The text without what stands before an @: it may be a password."""
-    return re.sub(r"//[^/@]*@", "//***@", text[:200])
+    return re.sub(r"([/\\]{2}|^)[^/\\?#]*@", r"\1***@", text[:200], count=1)

@@ -42,7 +42,7 @@ class Links:
             candidate = self._judge(base.join(href), depth)
             if candidate is not None:
                 candidates.append(candidate)
-            if href[0] != "?":
+            if not href.lstrip().startswith("?"):
                 known.add(href)
                 self._size += 1
         return candidates, duplicates

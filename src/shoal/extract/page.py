@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,16 +27,14 @@ class Html:
     base: Base
     rebased: bool
     """The page has a `<base>` of its own."""
-    may_have_canonical: bool
 
     @classmethod
     def parse(cls, body: bytes, charset: str, base: Base) -> Html:
-        """UTF-8 goes to the parser as it is; looking for rare tags in the head's bytes saves walks through the tree."""
-        tree = LexborHTMLParser(body if charset == "utf-8" else decode_text(body, charset))
-        head = body[: body.find(b"<body")].replace(b"\0", b"").lower()  # without the tag: all but the last byte
-        node = tree.css_first("base[href]") if b"<base" in head else None
+        """UTF-8 goes to the parser as it is, without a detour through text."""
+        tree = LexborHTMLParser(body.removeprefix(BOM_UTF8) if charset == "utf-8" else decode_text(body, charset))
+        node = tree.css_first("base[href]")
         href = node.attributes.get("href") if node else None
-        return cls(tree, base.rebase(href) if href else base, bool(href), b"canonical" in head)
+        return cls(tree, base.rebase(href) if href else base, bool(href))
 
     def hrefs(self, *, skip_nofollow: bool = False) -> list[str]:
         """What `<a>`, `<area>` and `<link rel=canonical>` point to, as written, each once."""
@@ -49,10 +48,9 @@ class Html:
         return list(found)
 
     def canonical(self) -> str | None:
-        """The href of `<link rel=canonical>`."""
-        if not self.may_have_canonical:
-            return None
-        node = self.tree.css_first('link[rel~="canonical" i][href]')
+        """The href of `<link rel=canonical>`; search engines, too, look for it in the head only."""
+        head = self.tree.head
+        node = head.css_first('link[rel~="canonical" i][href]') if head else None
         return node.attributes.get("href") if node else None
 
     def take(self, fields: Sequence[Field]) -> dict[str, Value]:

@@ -20,6 +20,8 @@ from isal import isal_zlib
 from shoal.errors import FetchError
 
 MAX_ENCODINGS = 3
+MAX_MEMBERS = 1_000
+"""Of one gzip body: looking at each costs a copy of the rest."""
 _ZSTD_WINDOW = 128 << 20
 _HEAD = 1024
 _META = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.IGNORECASE)
@@ -31,22 +33,18 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# What the web means by these names.
-_ALIASES = {
-    "iso-8859-1": "windows-1252",
-    "latin-1": "windows-1252",
-    "latin1": "windows-1252",
-    "us-ascii": "windows-1252",
-    "ascii": "windows-1252",
+# What the web means by Python's codecs, and names that only the web knows.
+_MEANT = {
+    "iso8859-1": "cp1252",
+    "ascii": "cp1252",
     "gb2312": "gb18030",
     "gbk": "gb18030",
-    "x-sjis": "cp932",
     "shift_jis": "cp932",
-    "shift-jis": "cp932",
-    "ks_c_5601-1987": "cp949",
-    "euc-kr": "cp949",
-    "utf8": "utf-8",
+    "euc_kr": "cp949",
+    "utf-8-sig": "utf-8",
 }
+_ALIASES = {"x-sjis": "cp932", "ks_c_5601-1987": "cp949"}
+_UNFIT = frozenset({"charmap", "idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"})
 
 
 def unpack(body: bytes, content_encoding: str, cap: int) -> bytes:
@@ -79,6 +77,8 @@ def _gunzip(body: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while body and size < limit:
+        if len(parts) >= MAX_MEMBERS:
+            raise FetchError("bad_encoding", f"more than {MAX_MEMBERS} gzip members")
         member = isal_zlib.decompressobj(31)
         part = member.decompress(body, limit - size)
         parts.append(part)
@@ -137,7 +137,7 @@ def find_charset(content_type: str, body: bytes) -> str:
         return declared
     meta = _META.search(body, 0, _HEAD)
     if meta and (codec := _codec(meta[1].decode("ascii"))):
-        return "utf-8" if codec.startswith("utf-16") else codec  # the bytes were read as ASCII just now
+        return "utf-8" if codec.startswith(("utf-16", "utf-32")) else codec  # the bytes were read as ASCII just now
     return "utf-8" if _is_utf8(body) else "windows-1252"
 
 
@@ -155,9 +155,11 @@ def _declared(content_type: str) -> str | None:
 def _codec(name: str) -> str | None:
     plain = name.strip().lower()
     try:
-        return codecs.lookup(_ALIASES.get(plain, plain)).name
-    except LookupError:
+        codec = codecs.lookup(_ALIASES.get(plain, plain))
+        "".encode(codec.name)  # refused for codecs that are not between bytes and text
+    except (LookupError, UnicodeError):
         return None
+    return None if codec.name in _UNFIT else _MEANT.get(codec.name, codec.name)
 
 
 def _is_utf8(body: bytes) -> bool:

@@ -49,7 +49,7 @@ class HttpClient:
                 timeout=self._timeout(limits),
             ) as answer:
                 answered = True
-                body = await _read(answer, limits.max_body)
+                body = await _read(answer, limits)
                 elapsed = timedelta(seconds=time.perf_counter() - started)
                 return Response(url, answer.status, answer.reason or "", answer.raw_headers, body, elapsed)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
@@ -71,22 +71,24 @@ class HttpClient:
         return timeout
 
 
-async def _read(answer: aiohttp.ClientResponse, cap: int) -> bytes:
+async def _read(answer: aiohttp.ClientResponse, limits: FetchLimits) -> bytes:
     length = answer.content_length
-    if length is not None:
-        if length > cap:
-            answer.close()
-            raise FetchError("too_large", f"a body of {length} bytes; at most {cap} are taken")
+    if length is not None and length <= limits.max_body:
         return await answer.read()
+    if length is not None and not limits.truncate:
+        answer.close()
+        raise FetchError("too_large", f"a body of {length} bytes; at most {limits.max_body} are taken")
     parts: list[bytes] = []
     size = 0
     async for part in answer.content.iter_any():
         size += len(part)
-        if size > cap:
-            answer.close()
-            raise FetchError("too_large", f"a body of more than {cap} bytes")
         parts.append(part)
-    return b"".join(parts)
+        if size > limits.max_body:
+            answer.close()
+            if not limits.truncate:
+                raise FetchError("too_large", f"a body of more than {limits.max_body} bytes")
+            break
+    return b"".join(parts)[: limits.max_body]
 
 
 def classify(exc: BaseException, *, answered: bool = False) -> FetchError:
@@ -106,6 +108,8 @@ def classify(exc: BaseException, *, answered: bool = False) -> FetchError:
     if isinstance(exc, aiohttp.ClientConnectorError):
         refused = exc.os_error.errno == errno.ECONNREFUSED
         return FetchError("connect_refused" if refused else "connect_failed", detail)
+    if isinstance(exc, aiohttp.ClientOSError):
+        return FetchError("connection_lost", detail)
     return FetchError("connection_lost" if answered else "connect_failed", detail)
 
 
@@ -119,10 +123,13 @@ _REASONS: tuple[tuple[type[BaseException], str], ...] = (
     (aiohttp.ServerDisconnectedError, "connection_lost"),
     (aiohttp.ClientPayloadError, "connection_lost"),
     (aiohttp.InvalidURL, "bad_url"),
+    (aiohttp.NonHttpUrlClientError, "bad_url"),
+    (aiohttp.RedirectClientError, "bad_url"),
     (aiohttp.ClientResponseError, "bad_http"),
     (aiohttp.ClientConnectionResetError, "connection_lost"),
     (ConnectionResetError, "connection_lost"),
     (BrokenPipeError, "connection_lost"),
+    (UnicodeError, "dns_not_found"),
     (ValueError, "bad_http"),
 )
 

@@ -24,6 +24,8 @@ class FetchLimits:
     """Also the longest silence within a body."""
     total: timedelta = timedelta(seconds=30)
     max_body: int = 10_000_000
+    truncate: bool = False
+    """Take the beginning of a body that is too large, instead of refusing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ class Response:
 
     def unpacked(self, cap: int) -> bytes:
         """The body without its content encodings."""
-        encoding = self.header("content-encoding")
+        lines = [value for key, value in self.headers if key.lower() == b"content-encoding"]
+        encoding = b",".join(lines).decode("latin-1")
         return unpack(self.wire_body, encoding, cap) if encoding else self.wire_body
 
     def charset(self, body: bytes) -> str:

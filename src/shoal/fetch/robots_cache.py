@@ -20,12 +20,13 @@ from shoal.fetch.port import Client, FetchLimits, Response
 
 AGENT_TOKEN = "Shoal"
 MAX_BYTES = 500 * 1024
+MAX_UNPACKED = 10_000_000
 MAX_REDIRECTS = 5
 LIFETIME = timedelta(hours=12)
 FAILURE_LIFETIME = timedelta(seconds=10)
 MAX_ORIGINS = 10_000
 
-_LIMITS = FetchLimits(total=timedelta(seconds=15), first_byte=timedelta(seconds=10), max_body=MAX_BYTES * 4)
+_LIMITS = FetchLimits(total=timedelta(seconds=15), first_byte=timedelta(seconds=10), max_body=MAX_BYTES, truncate=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,5 +92,5 @@ def _judge(response: Response) -> Rules:
         raise FetchError("robots_unreachable", f"robots.txt answered {response.status}")
     if response.status >= 400:
         return Rules(None)
-    body = response.unpacked(MAX_BYTES * 4)[:MAX_BYTES]
+    body = response.unpacked(MAX_UNPACKED)[:MAX_BYTES]
     return Rules(Protego.parse(decode_text(body, "utf-8")))

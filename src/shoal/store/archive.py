@@ -7,19 +7,19 @@ the last row's record is a torn tail that nothing points to.
 
 from __future__ import annotations
 
+import gzip
 import os
 import secrets
+import zlib
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
 from isal import igzip
-from warcio.archiveiterator import ArchiveIterator
 
 from shoal import __version__
 from shoal.errors import ArchiveUnavailable, NotFound
@@ -136,13 +136,22 @@ class ArchiveReader:
                 member = file.read(ref.length)
         except FileNotFoundError as exc:
             raise NotFound(f"the archive segment {ref.key} is not there any more") from exc
-        for record in ArchiveIterator(BytesIO(member), no_record_parse=False):
-            http = record.http_headers
-            headers = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in http.headers)
-            status, _, reason = http.statusline.partition(" ")
-            url = record.rec_headers.get_header("WARC-Target-URI")
-            return Exchange(url, int(status), reason, headers, record.raw_stream.read(), 0)
-        raise NotFound(f"no record at {ref.offset} of the archive segment {ref.key}")
+        try:
+            return _exchange(gzip.decompress(member))
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError) as exc:
+            raise NotFound(f"no record at {ref.offset} of the archive segment {ref.key}") from exc
+
+
+def _exchange(record: bytes) -> Exchange:
+    """The response in a record that `_response_record` has written."""
+    warc_head, _, block = record.partition(b"\r\n\r\n")
+    head, _, body = block.removesuffix(b"\r\n\r\n").partition(b"\r\n\r\n")
+    warc = dict(line.split(": ", 1) for line in warc_head.decode().split("\r\n")[1:])
+    first, *lines = head.split(b"\r\n")
+    _, status, reason = first.decode("latin-1").split(" ", 2)
+    headers = tuple((name, value) for name, _, value in (line.partition(b": ") for line in lines))
+    at = datetime.fromisoformat(warc["WARC-Date"])
+    return Exchange(warc["WARC-Target-URI"], int(status), reason, headers, body, round(at.timestamp() * 1000))
 
 
 def _response_record(exchange: Exchange) -> bytes:

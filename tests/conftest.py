@@ -1,0 +1,41 @@
+"""Fixtures that several suites share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import NoReturn
+
+import pytest
+
+from tests import servers
+
+
+@pytest.fixture(scope="session")
+def valkey_url() -> Generator[str]:
+    """The server that Shoal embeds."""
+    with servers.running(servers.valkey()) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Generator[str]:
+    """Debian's server."""
+    binary = servers.redis()
+    if binary is None:
+        lack("redis-server 7.0 or newer is not on the PATH (apt install redis-server)")
+    with servers.running(binary) as url:
+        yield url
+
+
+@pytest.fixture(scope="session", params=["valkey", "redis"])
+def server_url(request: pytest.FixtureRequest) -> str:
+    """Each server in turn."""
+    return request.getfixturevalue(f"{request.param}_url")
+
+
+def lack(what: str) -> NoReturn:
+    """A missing service skips on a laptop; where CI=true it fails, or nobody would notice that it is gone."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(what)
+    pytest.skip(what)

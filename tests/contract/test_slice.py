@@ -1,0 +1,203 @@
+"""A slice with all its parts real: server, site, database, archive. Only trouble is made by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from sqlalchemy.engine import Engine
+
+from shoal.control import Control
+from shoal.core.model import Counters, JobState
+from shoal.core.spec import JobSpec
+from shoal.errors import StoreUnavailable
+from shoal.fetch.http import HttpClient
+from shoal.fetch.robots_cache import RobotsCache
+from shoal.frontier.frontier import Frontier
+from shoal.store.archive import ArchiveReader, ArchiveWriter
+from shoal.store.database import open_database
+from shoal.store.jobs import JobStore
+from shoal.store.pages import DeadLetter, ItemRow, PageRow, PageStore
+from shoal.worker.context import JobContext
+from shoal.worker.delivery import Delivery
+from shoal.worker.slice import Slice, SliceLimits, SliceReport, SliceTools
+from shoal.worker.visit import Visitor
+from tests.site.generated import LinkedSite, SlowSite
+from tests.site.server import serve
+
+QUEUES = ("http.high", "http.batch", "http.slow")
+
+
+@dataclass
+class Troubled(PageStore):
+    """A store that refuses: the first writes altogether, and one URL for ever."""
+
+    engine: Engine
+    failures: int = 0
+    poison: str = ""
+    calls: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        PageStore.__init__(self, self.engine)
+
+    def write(self, page_rows: Sequence[PageRow], item_rows: Sequence[ItemRow], letters: Sequence[DeadLetter]) -> None:
+        self.calls += 1
+        if self.calls <= self.failures:
+            raise StoreUnavailable("down on purpose")
+        if any(row.url.endswith(self.poison) for row in page_rows if self.poison):
+            raise ValueError("no store can take this")
+        super().write(page_rows, item_rows, letters)
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A frontier and stores, and the means to run slices on them."""
+
+    frontier: Frontier
+    jobs: JobStore
+    pages: Troubled
+    root: Path
+
+    def submit(self, url: str, **settings: object) -> str:
+        spec = JobSpec.model_validate({"urls": [url], "rate": "unlimited", "robots": False, **settings})
+        return self.control.submit(spec).job
+
+    @property
+    def control(self) -> Control:
+        return Control(self.frontier, self.jobs, self.pages, lambda _queue: None)
+
+    def run(self, after: Callable[[Slice], object] = lambda _slice: None, grace_s: float = 1.0) -> SliceReport:
+        """One slice to its end; `after` may talk to it once it runs."""
+        limits = SliceLimits(QUEUES, 16, timedelta(seconds=60), timedelta(seconds=30), timedelta(seconds=grace_s))
+        return asyncio.run(self._run(limits, after))
+
+    async def _run(self, limits: SliceLimits, after: Callable[[Slice], object]) -> SliceReport:
+        client = HttpClient("test")
+        archive = ArchiveWriter(self.root, 10_000_000)
+        with ThreadPoolExecutor(2) as threads:
+            delivery = Delivery(self.frontier, self.pages, archive, self.control.finalise)
+            tools = SliceTools(
+                self.frontier,
+                Visitor(client, RobotsCache(client)),
+                delivery,
+                self._context_of,
+                lambda: None,
+                self.control.finalise,
+                threads,
+            )
+            run = Slice(tools, limits, {})
+            try:
+                after(run)
+                return await run.run()
+            finally:
+                archive.close()
+                await client.close()
+
+    def _context_of(self, job: str) -> JobContext | None:
+        row = self.jobs.get(job)
+        return None if row is None else JobContext.of(job, row.spec)
+
+    def counters(self, job: str) -> Counters:
+        return self.control.status(job).counters
+
+
+@pytest.fixture
+def plant(valkey_url: str, tmp_path: Path) -> Generator[Plant]:
+    engine = open_database(f"sqlite:///{tmp_path / 'shoal.db'}")
+    frontier = Frontier.at(f"{valkey_url}?db=2", prefix=f"slice-{uuid4().hex[:8]}")
+    yield Plant(frontier, JobStore(engine), Troubled(engine), tmp_path / "archive")
+    frontier.close_connections()
+    engine.dispose()
+
+
+def test_a_slice_crawls_a_site_to_its_end_and_says_so(plant: Plant) -> None:
+    with serve(LinkedSite(pages=60, links=10, size=1_000)) as site:
+        job = plant.submit(site.url)
+        report = plant.run()
+    assert (report.pages, report.late, report.given_back, report.work_remains) == (60, 0, 0, False)
+    assert plant.control.status(job).state is JobState.FINISHED
+    assert plant.counters(job).reconciles
+    pages = list(plant.pages.pages(job))
+    assert len(pages) == 60
+    for page in pages:
+        assert page.archive is not None
+        assert ArchiveReader(plant.root).read(page.archive).url == page.url
+
+
+def test_a_store_that_is_down_for_a_while_costs_time_and_nothing_else(plant: Plant) -> None:
+    plant.pages.failures = 3
+    with serve(LinkedSite(pages=40, links=10, size=1_000)) as site:
+        job = plant.submit(site.url)
+        plant.run()
+        assert len(site.hits) == 40
+    assert plant.pages.count(job) == 40
+    assert plant.counters(job).done == 40
+
+
+def test_a_result_that_no_store_can_take_does_not_drag_its_neighbours_along(plant: Plant) -> None:
+    plant.pages.poison = "/p/7"
+    with serve(LinkedSite(pages=30, links=10, size=1_000)) as site:
+        job = plant.submit(site.url)
+        plant.run()
+    (letter,) = plant.pages.dead_letters(job)
+    assert letter.url.endswith("/p/7")
+    assert (letter.reason, letter.detail) == ("internal_error", "ValueError: no store can take this")
+    assert plant.pages.count(job) == 29
+    counters = plant.counters(job)
+    assert counters.reconciles
+    assert (counters.done, counters.dead) == (29, 1)
+
+
+def test_a_slice_told_to_stop_gives_slow_fetches_back_unharmed(plant: Plant) -> None:
+    with serve(SlowSite(delay=60, pages=3)) as site:
+        job = plant.submit(site.url)
+
+        def stop_soon(run: Slice) -> None:
+            asyncio.get_running_loop().call_later(0.5, run.stop)
+
+        report = plant.run(stop_soon, grace_s=0.2)
+        assert len(site.hits) == 1
+    assert report.given_back == 1
+    counters = plant.counters(job)
+    assert (counters.queued, counters.leased, counters.lost, counters.retries) == (1, 0, 0, 0)
+
+
+def test_a_request_that_three_workers_died_with_becomes_a_dead_letter(plant: Plant) -> None:
+    with serve(LinkedSite(pages=5, links=3, size=500)) as site:
+        job = plant.submit(site.url)
+        for _ in range(3):
+            batch = plant.frontier.lease(queues=QUEUES, limit=1, lease_for=timedelta(0))
+            assert len(batch.leases) == 1
+            assert plant.frontier.reap()[0] == 1
+        plant.run()
+        assert not site.hits
+    (letter,) = plant.pages.dead_letters(job)
+    assert letter.reason == "worker_lost"
+    assert plant.counters(job).lost == 3
+
+
+def test_requests_of_a_job_that_the_database_does_not_have_are_given_up(plant: Plant, tmp_path: Path) -> None:
+    with serve(LinkedSite(pages=5, links=3, size=500)) as site:
+        job = plant.submit(site.url)
+        empty = open_database(f"sqlite:///{tmp_path / 'empty.db'}")
+        Plant(plant.frontier, JobStore(empty), plant.pages, plant.root).run()
+        empty.dispose()
+        assert not site.hits
+    (letter,) = plant.pages.dead_letters(job)
+    assert letter.reason == "job_unknown"
+
+
+def test_leases_of_a_vanished_worker_are_taken_over_by_the_next_slice(plant: Plant) -> None:
+    with serve(LinkedSite(pages=20, links=5, size=500)) as site:
+        job = plant.submit(site.url)
+        plant.frontier.lease(queues=QUEUES, limit=10, lease_for=timedelta(milliseconds=300))
+        while plant.counters(job).done == 0:
+            plant.run()
+    counters = plant.counters(job)
+    assert (counters.done, counters.lost) == (20, 1)

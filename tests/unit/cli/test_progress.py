@@ -1,0 +1,142 @@
+"""What people see of a running job, from statuses alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal.cli import progress
+from shoal.cli.progress import PLAIN_EVERY_S, PlainLines, Silent, Speed, failures, line, live_display, summary
+from shoal.core.model import Counters, JobState, JobStatus
+
+START_MS = 1_700_000_000_000
+
+
+def at(second: float, counters: Counters, state: JobState = JobState.RUNNING) -> JobStatus:
+    return JobStatus("j", state, counters, started_ms=START_MS, now_ms=START_MS + round(second * 1000))
+
+
+def done(second: float, pages: int, queued: int = 0) -> JobStatus:
+    return at(second, Counters(done=pages, queued=queued))
+
+
+@pytest.mark.parametrize(
+    ("marks", "speed"),
+    [
+        ([], 0.0),
+        ([(0, 0)], 0.0),
+        ([(0, 0), (2, 100)], 50.0),
+        ([(0, 0), (1, 10), (2, 100)], 50.0),
+        ([(0, 50), (4, 50)], 0.0),
+        ([(3, 10), (3, 20)], 0.0),
+        ([(0, 0), (1, 1000), (10, 1000), (15, 1250)], 50.0),
+        ([(0, 0), (100, 50)], 0.5),
+    ],
+)
+def test_speed_is_that_of_the_last_five_seconds(marks: list[tuple[float, int]], speed: float) -> None:
+    measured = Speed()
+    for second, pages in marks:
+        measured.note(done(second, pages))
+    assert measured.pages_per_second == speed
+
+
+@pytest.mark.parametrize(
+    ("counters", "left"),
+    [
+        (Counters(done=100, queued=50), 1.0),
+        (Counters(done=100, queued=30, delayed=15, leased=5), 1.0),
+        (Counters(done=100), None),
+    ],
+)
+def test_the_time_left_is_for_what_is_known_to_be_left(counters: Counters, left: float | None) -> None:
+    speed = Speed()
+    speed.note(done(0, 0))
+    speed.note(at(2, counters))
+    assert speed.seconds_left(at(2, counters)) == left
+
+
+def test_nothing_can_be_said_about_the_time_left_before_anything_is_done() -> None:
+    speed = Speed()
+    assert speed.seconds_left(done(0, 0, queued=5)) is None
+    speed.note(done(0, 0, queued=5))
+    speed.note(done(3, 0, queued=5))
+    assert speed.seconds_left(done(3, 0, queued=5)) is None
+
+
+def test_a_line_says_what_there_is_to_say() -> None:
+    speed = Speed()
+    assert line(done(0, 0, queued=3), speed) == "running: 0 done, 0.0 pages/s, 3 queued, 0 in flight"
+    speed.note(done(0, 0))
+    status = at(2, Counters(done=25, queued=100, leased=8, delayed=2, dead=1), JobState.PAUSED)
+    speed.note(status)
+    assert line(status, speed) == (
+        "paused: 25 done, 12.5 pages/s, 100 queued, 8 in flight, 2 to retry, 1 failed, about 8.8 s left"
+    )
+
+
+def test_failures_are_what_was_given_up_the_most_frequent_first() -> None:
+    reasons = {"dead:http_404": 2, "retry:http_503": 99, "robots:robots_disallowed": 5, "dead:x:y": 1, "filtered:z": 7}
+    status = JobStatus("j", JobState.RUNNING, Counters(), reasons)
+    assert failures(status) == [("robots_disallowed", 5), ("http_404", 2), ("x:y", 1)]
+
+
+def test_a_summary_of_a_smooth_job_is_two_lines() -> None:
+    counters = Counters(seen=110, admitted=100, filtered=10, duplicates=40, done=100, received=1_500_000)
+    status = JobStatus("j", JobState.FINISHED, counters, {}, (), START_MS, START_MS + 8_000, START_MS + 99_000)
+    assert summary(status) == [
+        "finished: 100 pages, 1.5 MB in 8.0 s, 12.5 pages/s",
+        "  found 150 links: 100 taken, 40 seen before, 10 left out",
+    ]
+
+
+def test_a_summary_of_a_rough_job_tells_all() -> None:
+    counters = Counters(seen=9, admitted=9, done=2, dead=4, queued=2, leased=1, retries=3, lost=1)
+    reasons = {f"dead:http_50{number}": number for number in range(8)}
+    status = JobStatus("j", JobState.CANCELLED, counters, reasons)
+    assert summary(status) == [
+        "cancelled: 2 pages, 0 B in 0.0 s",
+        "  found 9 links: 9 taken, 0 seen before, 0 left out",
+        "  not fetched: http_507 7, http_506 6, http_505 5, http_504 4, http_503 3, http_502 2",
+        "  retried 3 times, 1 leases lost",
+        "  still waiting: 3",
+    ]
+
+
+class Clock:
+    """Time that passes when told to."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_plain_lines_come_every_few_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    display = PlainLines()
+    shown: list[str] = []
+    for tenth in range(51):
+        clock.now = tenth / 10
+        display.show(done(clock.now, tenth))
+        shown.append(capsys.readouterr().err)
+    told = {number / 10: text for number, text in enumerate(shown) if text}
+    assert PLAIN_EVERY_S == 2.0
+    assert told == {
+        2.0: "running: 20 done, 10.0 pages/s, 0 queued, 0 in flight\n",
+        4.0: "running: 40 done, 10.0 pages/s, 0 queued, 0 in flight\n",
+    }
+
+
+def test_a_quiet_display_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with live_display("title", quiet=True) as display:
+        assert isinstance(display, Silent)
+        display.show(done(0, 1))
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+def test_without_a_terminal_there_are_plain_lines() -> None:
+    with live_display("title", quiet=False) as display:
+        assert isinstance(display, PlainLines)

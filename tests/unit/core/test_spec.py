@@ -1,0 +1,242 @@
+"""A job as people write it: what is taken, and what they are told about the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from shoal.core.model import Engine, Lane
+from shoal.core.spec import JobSpec, read_spec
+from shoal.errors import BadSpec
+
+
+def complaints(values: dict[str, Any]) -> list[str]:
+    with pytest.raises(BadSpec) as caught:
+        read_spec(values)
+    first, *lines = str(caught.value).split("\n")
+    assert first == "job is not valid:"
+    assert all(line.startswith("  - ") for line in lines)
+    return [line.removeprefix("  - ") for line in lines]
+
+
+def test_an_empty_job_is_polite() -> None:
+    spec = read_spec({})
+    assert (spec.requests_per_second, spec.requests_at_once, spec.robots) == (4.0, 2, True)
+    assert (spec.follow, spec.retries, spec.timeout, spec.max_body) == (True, 3, 30.0, 10_000_000)
+    assert (spec.pages, spec.depth, spec.archive, spec.drop_tracking) == (None, None, True, False)
+
+
+@pytest.mark.parametrize(
+    ("rate", "per_second"),
+    [
+        (4, 4.0),
+        (0.5, 0.5),
+        ("4", 4.0),
+        (" 0.5 ", 0.5),
+        ("30/m", 0.5),
+        ("30/min", 0.5),
+        ("90 / minute", 1.5),
+        ("2/s", 2.0),
+        ("2.5/sec", 2.5),
+        ("3/second", 3.0),
+        ("36/h", 0.01),
+        ("36/hour", 0.01),
+        ("unlimited", 0.0),
+        (100_000, 100_000.0),
+    ],
+)
+def test_a_rate_is_a_number_a_fraction_or_unlimited(rate: object, per_second: float) -> None:
+    assert read_spec({"rate": rate}).requests_per_second == per_second
+
+
+@pytest.mark.parametrize(
+    ("rate", "complaint"),
+    [
+        (0, "rate: input should be greater than 0 (got 0)"),
+        ("0", "rate: input should be greater than 0 (got 0.0)"),
+        ("0/m", "rate: input should be greater than 0 (got 0.0)"),
+        (-1, "rate: input should be greater than 0 (got -1)"),
+        ("-1", "rate: input should be greater than 0 (got '-1')"),
+        (100_001, "rate: input should be less than or equal to 100000 (got 100001)"),
+        ("inf", "rate: input should be less than or equal to 100000 (got 'inf')"),
+        ("nan", "rate: input should be less than or equal to 100000 (got 'nan')"),
+        ("fast", "rate: input should be a valid number, unable to parse string as a number (got 'fast')"),
+        ("30/d", "rate: input should be a valid number, unable to parse string as a number (got '30/d')"),
+        ("/m", "rate: input should be a valid number, unable to parse string as a number (got '/m')"),
+        ("-30/m", "rate: input should be a valid number, unable to parse string as a number (got '-30/m')"),
+        ("30/m/m", "rate: input should be a valid number, unable to parse string as a number (got '30/m/m')"),
+        (None, "rate: input should be a valid number (got None)"),
+        ([1], "rate: input should be a valid number (got [1])"),
+    ],
+)
+def test_any_other_rate_is_refused(rate: object, complaint: str) -> None:
+    assert complaint in complaints({"rate": rate})
+
+
+@pytest.mark.parametrize(
+    ("values", "at_once"),
+    [
+        ({}, 2),
+        ({"parallel": None}, 2),
+        ({"parallel": 1}, 1),
+        ({"parallel": "3"}, 3),
+        ({"parallel": "unlimited"}, 0),
+        ({"rate": "unlimited"}, 0),
+        ({"rate": "unlimited", "parallel": 8}, 8),
+        ({"rate": 1, "parallel": "unlimited"}, 0),
+    ],
+)
+def test_parallel_is_two_unless_given_or_the_rate_is_unlimited(values: dict[str, Any], at_once: int) -> None:
+    assert read_spec(values).requests_at_once == at_once
+
+
+@pytest.mark.parametrize("parallel", [0, -1, 2.5, "many", "0", 100_001, []])
+def test_any_other_parallel_is_refused(parallel: object) -> None:
+    assert complaints({"parallel": parallel})[0].startswith("parallel: ")
+
+
+@pytest.mark.parametrize("name", ["rate", "parallel", "pages", "depth", "weight", "retries"])
+def test_yes_is_not_a_number(name: str) -> None:
+    """YAML reads `pages: yes` as true."""
+    assert complaints({name: True})[0].startswith(f"{name}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("page", "pages"),
+        ("url", "urls"),
+        ("depht", "depth"),
+        ("header", "headers"),
+        ("field", "fields"),
+        ("drop-tracking", "drop_tracking"),
+        ("Rate", "rate"),
+        ("timeouts", "timeout"),
+    ],
+)
+def test_an_unknown_setting_gets_the_name_that_was_meant(name: str, meant: str) -> None:
+    assert complaints({name: 1}) == [f"{name}: there is no such setting; did you mean {meant!r}?"]
+
+
+def test_no_name_is_proposed_when_none_is_near_or_the_near_one_is_there() -> None:
+    assert complaints({"colour": 1}) == ["colour: there is no such setting"]
+    assert complaints({"pages": 5, "page": 5}) == ["page: there is no such setting"]
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    values = {"depht": 1, "pages": "x", "allow": ["("], "lane": "fast", "urls": ["http://a/", 1], "retries": -1}
+    assert sorted(complaints(values)) == [
+        "allow: '(' is not a regular expression: missing ), unterminated subpattern at position 0 (got ['('])",
+        "depht: there is no such setting; did you mean 'depth'?",
+        "lane: input should be 'high', 'batch' or 'slow' (got 'fast')",
+        "pages: input should be a valid integer, unable to parse string as an integer (got 'x')",
+        "retries: input should be greater than or equal to 0 (got -1)",
+        "urls.1: input should be a valid string (got 1)",
+    ]
+
+
+def test_the_place_of_the_job_is_named() -> None:
+    with pytest.raises(BadSpec, match=r"^shop\.yaml is not valid:\n  - pages: "):
+        read_spec({"pages": 0}, "shop.yaml")
+
+
+@pytest.mark.parametrize("name", ["allow", "deny"])
+@pytest.mark.parametrize("pattern", ["(", "[", "*", "(?P<x", "\\", "a{2,1}"])
+def test_a_bad_regular_expression_is_named(name: str, pattern: str) -> None:
+    (complaint,) = complaints({name: ["fine", pattern]})
+    assert complaint.startswith(f"{name}: {pattern!r} is not a regular expression: ")
+
+
+def test_all_bad_regular_expressions_are_named() -> None:
+    told = "\n".join(complaints({"allow": ["(", "fine", "["]}))
+    assert "'(' is not a regular expression" in told
+    assert "'[' is not a regular expression" in told
+
+
+def test_all_bad_fields_are_named() -> None:
+    told = "\n".join(complaints({"fields": {"a b": "h1", "fine": "h1", "c": ":::"}}))
+    assert "field name 'a b': use letters" in told
+    assert "field 'c': ':::' is not a CSS selector" in told
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"tag": "h1", "tag[]": "h2"}, {"url": "link[rel=canonical]@href"}],
+    ids=["one name twice", "the name of the page's own address"],
+)
+def test_two_values_cannot_share_a_name(fields: dict[str, str]) -> None:
+    (complaint,) = complaints({"fields": fields})
+    assert complaint.startswith("fields: ")
+
+
+@pytest.mark.parametrize(
+    ("headers", "complaint"),
+    [
+        ({"A b": "c"}, "headers: header name 'A b' has characters that are not allowed"),
+        ({"": "c"}, "headers: header name '' has characters that are not allowed"),
+        ({"A:": "c"}, "headers: header name 'A:' has characters that are not allowed"),
+        ({"É": "c"}, "headers: header name 'É' has characters that are not allowed"),
+        ({"A": "b\r\nHost: evil"}, "headers: header 'A' has control characters in its value"),
+        ({"A": "b\x00"}, "headers: header 'A' has control characters in its value"),
+    ],
+)
+def test_headers_cannot_smuggle_lines(headers: dict[str, str], complaint: str) -> None:
+    (told,) = complaints({"headers": headers})
+    assert told.startswith(complaint)
+
+
+def test_headers_are_kept_as_written() -> None:
+    assert read_spec({"headers": {"X-Token": "a b: c", "accept": ""}}).headers == {"X-Token": "a b: c", "accept": ""}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"pages": 0},
+        {"pages": -5},
+        {"depth": -1},
+        {"weight": 0},
+        {"weight": 1001},
+        {"timeout": 0},
+        {"timeout": 601},
+        {"max_body": 999},
+        {"retries": 21},
+        {"name": "x" * 201},
+        {"engine": "browser"},
+        {"lane": "HIGH"},
+        {"robots": "maybe"},
+        {"urls": "https://a/"},
+        {"allow": "/books/"},
+        {"fields": ["h1"]},
+        {"headers": "A: b"},
+    ],
+)
+def test_values_out_of_range_or_of_another_kind_are_refused(values: dict[str, Any]) -> None:
+    (name,) = values
+    (complaint,) = complaints(values)
+    assert complaint.startswith(f"{name}: ")
+
+
+def test_values_at_their_limits_are_taken() -> None:
+    spec = read_spec({"pages": 1, "depth": 0, "timeout": 600, "max_body": 1000, "retries": 20, "name": "x" * 200})
+    assert (spec.pages, spec.depth, spec.timeout, spec.max_body, spec.retries) == (1, 0, 600.0, 1000, 20)
+
+
+def test_lists_become_tuples_and_words_their_meaning() -> None:
+    spec = read_spec({"urls": [" http://a/ "], "lane": "high", "engine": "http", "robots": "no", "follow": "false"})
+    assert spec.urls == ("http://a/",)
+    assert (spec.lane, spec.engine, spec.queue) == (Lane.HIGH, Engine.HTTP, "http.high")
+    assert (spec.robots, spec.follow) == (False, False)
+
+
+def test_a_job_survives_its_way_through_the_database() -> None:
+    spec = read_spec({"urls": ["http://a/"], "rate": "30/m", "parallel": "unlimited", "fields": {"t[]": "p@id"}})
+    assert JobSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_a_job_cannot_be_changed() -> None:
+    spec = read_spec({})
+    with pytest.raises(ValidationError):
+        spec.pages = 5

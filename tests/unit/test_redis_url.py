@@ -1,0 +1,99 @@
+"""One Redis URL for three databases, and no password in any message."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal.errors import InputError
+from shoal.redis_url import RedisUrls, redacted
+
+
+@pytest.mark.parametrize(
+    ("url", "broker", "results", "frontier"),
+    [
+        ("redis://h", "redis://h/0", "redis://h/1", "redis://h/2"),
+        ("redis://h:6379", "redis://h:6379/0", "redis://h:6379/1", "redis://h:6379/2"),
+        ("redis://h:6379/", "redis://h:6379/0", "redis://h:6379/1", "redis://h:6379/2"),
+        ("redis://h:6379/5", "redis://h:6379/5", "redis://h:6379/6", "redis://h:6379/7"),
+        ("REDIS://h/5", "redis://h/5", "redis://h/6", "redis://h/7"),
+        ("rediss://u:p@h:6380/1", "rediss://u:p@h:6380/1", "rediss://u:p@h:6380/2", "rediss://u:p@h:6380/3"),
+        ("redis://:p%40%2F@h", "redis://:p%40%2F@h/0", "redis://:p%40%2F@h/1", "redis://:p%40%2F@h/2"),
+        ("redis://[::1]:6379/1", "redis://[::1]:6379/1", "redis://[::1]:6379/2", "redis://[::1]:6379/3"),
+        (
+            "unix:///run/redis.sock",
+            "redis+socket:///run/redis.sock?virtual_host=0",
+            "redis+socket:///run/redis.sock?virtual_host=1",
+            "unix:///run/redis.sock?db=2",
+        ),
+        ("unix:///s?db=4", "redis+socket:///s?virtual_host=4", "redis+socket:///s?virtual_host=5", "unix:///s?db=6"),
+    ],
+)
+def test_three_databases_stand_side_by_side(url: str, broker: str, results: str, frontier: str) -> None:
+    assert RedisUrls.of(url) == RedisUrls(broker, results, frontier)
+
+
+def test_options_of_the_connection_stay_with_all_three() -> None:
+    options = "ssl_cert_reqs=required&ssl_ca_certs=/ca.pem"
+    assert RedisUrls.of(f"rediss://h/3?{options}") == RedisUrls(
+        f"rediss://h/3?{options}", f"rediss://h/4?{options}", f"rediss://h/5?{options}"
+    )
+
+
+@pytest.mark.parametrize("url", ["redis://h/3", "unix:///s?db=3"])
+def test_the_broker_may_be_elsewhere(url: str) -> None:
+    alone, apart = RedisUrls.of(url), RedisUrls.of(url, broker="amqp://b")
+    assert apart == RedisUrls("amqp://b", alone.results, alone.frontier)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("http://h", "'http://h' is not a Redis URL; write redis://HOST:PORT or unix:///PATH"),
+        ("h:6379", "'h:6379' is not a Redis URL; write redis://HOST:PORT or unix:///PATH"),
+        ("", "'' is not a Redis URL; write redis://HOST:PORT or unix:///PATH"),
+        ("redis://", "'redis://' names no host; write redis://HOST:PORT"),
+        ("redis:///3", "'redis:///3' names no host; write redis://HOST:PORT"),
+        ("redis://:p@/3", "'redis://***@/3' names no host; write redis://HOST:PORT"),
+        ("redis://h/x", "'x' in 'redis://h/x' is not the number of a database"),
+        ("redis://h/-1", "'-1' in 'redis://h/-1' is not the number of a database"),
+        ("redis://h/1/2", "'1/2' in 'redis://h/1/2' is not the number of a database"),
+        ("unix:///s?db=x", "'x' in 'unix:///s?db=x' is not the number of a database"),
+    ],
+)
+def test_what_is_no_redis_url_is_explained(url: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        RedisUrls.of(url)
+    assert str(caught.value) == f"SHOAL_REDIS_URL: {message}"
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://[::1", "redis://h/²", "redis://h:port", "redis://h:99999", "unix://", "unix://s"]
+)
+def test_what_urllib_stumbles_over_is_bad_input_too(url: str) -> None:
+    with pytest.raises(InputError, match=r"^SHOAL_REDIS_URL: "):
+        RedisUrls.of(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://h:6379/1", "redis://h:6379/1"),
+        ("redis://user:secret@h:6379/1", "redis://***@h:6379/1"),
+        ("redis://:secret@h", "redis://***@h"),
+        ("redis://u:se@secret@h/1", "redis://***@h/1"),
+        ("amqp://u:secret@h//", "amqp://***@h//"),
+        ("unix:///s?db=1", "unix:///s?db=1"),
+        ("", ""),
+    ],
+)
+def test_a_shown_url_has_no_password(url: str, shown: str) -> None:
+    assert redacted(url) == shown
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://u:secret@h/x", "ftp://u:secret@h", "redis://u:secret@/1", "redis://u:secret@[h"]
+)
+def test_no_message_repeats_a_password(url: str) -> None:
+    with pytest.raises(InputError) as caught:
+        RedisUrls.of(url)
+    assert "secret" not in str(caught.value)

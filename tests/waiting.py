@@ -1,0 +1,17 @@
+"""Waiting for something to become true, with a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+_POLL_S = 0.002
+
+
+def wait_until(condition: Callable[[], bool], *, within: timedelta = timedelta(seconds=5)) -> None:
+    """Returns as soon as the condition holds; fails when it does not in time."""
+    deadline = time.monotonic() + within.total_seconds()
+    while not condition():
+        assert time.monotonic() < deadline, f"not true within {within.total_seconds():g} s"
+        time.sleep(_POLL_S)
