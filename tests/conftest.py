@@ -9,6 +9,7 @@ from typing import NoReturn
 import pytest
 
 from tests import servers
+from tests.postgres import Postgres, running_postgres
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +33,13 @@ def redis_url() -> Generator[str]:
 def server_url(request: pytest.FixtureRequest) -> str:
     """Each server in turn."""
     return request.getfixturevalue(f"{request.param}_url")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Generator[Postgres]:
+    """A PostgreSQL server, of which each test takes a database of its own."""
+    with running_postgres() as server:
+        yield server
 
 
 def lack(what: str) -> NoReturn:

@@ -47,9 +47,7 @@ class Control:
         urls = parse_all(spec.urls, drop_tracking=spec.drop_tracking)
         if not urls:
             raise InputError("no URLs given: name at least one")
-        if spec.follow or spec.secret_headers:
-            hosts = dict.fromkeys([*spec.hosts, *(url.host for url in urls)])
-            spec = spec.model_copy(update={"hosts": tuple(hosts)})
+        spec = _with_scope(spec, urls)
         job = new_job_id()
         self._jobs.create(job, spec, _now_ms())
         for batch in _batches(urls):
@@ -152,6 +150,16 @@ class Control:
         if status and not status.state.ended:
             self._jobs.record(status)
         return state
+
+
+def _with_scope(spec: JobSpec, urls: list[Url]) -> JobSpec:
+    """The spec with what follows from its URLs: the hosts to stay on, and the origins that may see secrets."""
+    changes: dict[str, tuple[str, ...]] = {}
+    if spec.follow:
+        changes["hosts"] = tuple(dict.fromkeys([*spec.hosts, *(url.host for url in urls)]))
+    if spec.secret_headers:
+        changes["trusted"] = tuple(dict.fromkeys([*spec.trusted, *(url.origin for url in urls)]))
+    return spec.model_copy(update=changes)
 
 
 def new_job_id() -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from datetime import timedelta
+from pathlib import Path
 
 from shoal.core.model import ALL_QUEUES
 from tests.command import Shoal
 from tests.long import LONG
+from tests.postgres import Postgres
 from tests.site.generated import LinkedSite
 from tests.site.server import serve
 from tests.waiting import wait_until
@@ -77,3 +80,22 @@ def test_every_queue_is_served_by_default(shoal: Shoal) -> None:
         jobs = [shoal.run("crawl", site.url, *FAST, "--lane", lane, "--detach").out.strip() for lane in lanes]
         for job in jobs:
             wait_until(lambda job=job: shoal.status(job)["state"] == "finished", within=timedelta(seconds=60))
+
+
+def test_workers_of_two_homes_share_a_job_over_redis_and_postgresql(
+    tmp_path: Path, postgres: Postgres, valkey_url: str
+) -> None:
+    """Two homes stand for two machines: nothing is shared but Redis and the database."""
+    shared = (("SHOAL_REDIS_URL", f"{valkey_url}?db=5"), ("SHOAL_DATABASE_URL", postgres.new_database()))
+    here, there = Shoal(tmp_path / "here", shared), Shoal(tmp_path / "there", shared)
+    with serve(LinkedSite(pages=400, links=20, size=1_000)) as site, there.running("worker") as joined:
+        wait_until(lambda: len(there.processes()) >= 2, within=timedelta(seconds=30))
+        done = here.run("crawl", site.url, "--rate", "100", "--no-robots", "--workers", "1", "--json")
+        asked = Counter(hit.target for hit in site.hits)
+        joined.terminate()
+        _, log = joined.communicate(timeout=30)
+    assert done.code == 0, done.err
+    assert done.json["pages"] == 400
+    assert set(asked.values()) == {1}
+    there_did = sum(json.loads(line)["pages"] for line in log.splitlines() if '"slice_done"' in line)
+    assert there_did > 0

@@ -30,6 +30,7 @@ from shoal.worker.slice import Slice, SliceLimits, SliceReport, SliceTools
 from shoal.worker.visit import Visitor
 from tests.site.generated import LinkedSite, SlowSite
 from tests.site.server import serve
+from tests.waiting import wait_until
 
 QUEUES = ("http.high", "http.batch", "http.slow")
 
@@ -182,22 +183,23 @@ def test_a_request_that_three_workers_died_with_becomes_a_dead_letter(plant: Pla
     assert plant.counters(job).lost == 3
 
 
-def test_requests_of_a_job_that_the_database_does_not_have_are_given_up(plant: Plant, tmp_path: Path) -> None:
+def test_requests_of_a_job_that_the_database_does_not_have_are_left_to_others(plant: Plant, tmp_path: Path) -> None:
     with serve(LinkedSite(pages=5, links=3, size=500)) as site:
         job = plant.submit(site.url)
         empty = open_database(f"sqlite:///{tmp_path / 'empty.db'}")
         Plant(plant.frontier, JobStore(empty), plant.pages, plant.root).run()
         empty.dispose()
         assert not site.hits
-    (letter,) = plant.pages.dead_letters(job)
-    assert letter.reason == "job_unknown"
+    status = plant.control.status(job)
+    assert (status.state, status.reasons) == (JobState.RUNNING, {"retry:job_unknown": 1})
+    assert (status.counters.delayed, status.counters.dead) == (1, 0)
 
 
 def test_leases_of_a_vanished_worker_are_taken_over_by_the_next_slice(plant: Plant) -> None:
     with serve(LinkedSite(pages=20, links=5, size=500)) as site:
         job = plant.submit(site.url)
         plant.frontier.lease(queues=QUEUES, limit=10, lease_for=timedelta(milliseconds=300))
-        while plant.counters(job).done == 0:
-            plant.run()
+        wait_until(lambda: plant.frontier.glance(QUEUES).expired == 1)
+        plant.run()
     counters = plant.counters(job)
     assert (counters.done, counters.lost) == (20, 1)

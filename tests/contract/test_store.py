@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,15 +14,21 @@ from sqlalchemy.engine import Engine
 
 from shoal.core.model import Counters, HostSpeed, JobState, JobStatus
 from shoal.core.spec import JobSpec
-from shoal.errors import StoreUnavailable
+from shoal.errors import InputError, StoreUnavailable
 from shoal.store.database import open_database
 from shoal.store.jobs import JobStore
 from shoal.store.pages import ArchiveRef, DeadLetter, ItemRow, PageRow, PageStore
+from tests.postgres import Postgres
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Generator[Engine]:
-    engine = open_database(f"sqlite:///{tmp_path / 'shoal.db'}")
+@pytest.fixture(params=["sqlite", "postgresql"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Engine]:
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'shoal.db'}"
+    else:
+        server: Postgres = request.getfixturevalue("postgres")
+        url = server.new_database()
+    engine = open_database(url)
     yield engine
     engine.dispose()
 
@@ -79,13 +86,14 @@ def test_reading_goes_on_where_it_stopped_and_sees_only_its_job(engine: Engine) 
 def test_a_batch_is_written_whole_or_not_at_all(engine: Engine) -> None:
     store = PageStore(engine)
     broken = _page(2, url=None)
-    with pytest.raises(StoreUnavailable, match="NOT NULL"):
+    with pytest.raises(StoreUnavailable, match=r"NOT NULL|not-null"):
         store.write([_page(1), broken], [], [])
     assert store.count("job") == 0
 
 
-def test_two_writers_wait_for_each_other(engine: Engine, tmp_path: Path) -> None:
+def test_two_writers_of_sqlite_wait_for_each_other(tmp_path: Path) -> None:
     path = tmp_path / "shoal.db"
+    engine = open_database(f"sqlite:///{path}")
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
     release = threading.Timer(0.3, lambda: (other.execute("COMMIT"), other.close()))
@@ -93,6 +101,23 @@ def test_two_writers_wait_for_each_other(engine: Engine, tmp_path: Path) -> None
     PageStore(engine).write([_page(1)], [], [])
     release.join()
     assert PageStore(engine).count("job") == 1
+    engine.dispose()
+
+
+def test_many_who_start_at_once_make_the_tables_once(postgres: Postgres, tmp_path: Path) -> None:
+    for url in (postgres.new_database(), f"sqlite:///{tmp_path / 'new.db'}"):
+        with ThreadPoolExecutor(4) as pool:
+            engines = list(pool.map(open_database, [url] * 4))
+        for engine in engines:
+            assert PageStore(engine).count("job") == 0
+            engine.dispose()
+
+
+def test_a_url_that_is_none_and_a_missing_driver_are_explained() -> None:
+    with pytest.raises(InputError, match="SHOAL_DATABASE_URL"):
+        open_database("not a url")
+    with pytest.raises(StoreUnavailable, match="driver 'cx_Oracle' is missing"):
+        open_database("oracle+cx_oracle://host/name")
 
 
 def test_a_job_comes_back_as_it_was_written(engine: Engine) -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
+from shoal.core.model import ALL_QUEUES
 from shoal.errors import ShoalError
 from shoal.settings import Settings
 
@@ -75,6 +76,7 @@ def _start(settings: Settings, processes: int, log: Path) -> subprocess.Popen[by
         **os.environ,
         "SHOAL_HOME": str(settings.home),
         "SHOAL_CONCURRENCY": str(processes),
+        "SHOAL_QUEUES": ",".join(ALL_QUEUES),  # whatever lane the job is in
         "SHOAL_DIE_WITH_PARENT": "1",
         "SHOAL_GRACE_SECONDS": str(min(GRACE_S, settings.grace_seconds)),
     }

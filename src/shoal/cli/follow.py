@@ -75,7 +75,7 @@ def follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: Int
     _tell(platform, status, view, tail)
     if not status.state.ended:
         return INTERRUPTED
-    return 0 if status.state is JobState.FINISHED and status.counters.done else 1
+    return 0 if status.state is JobState.FINISHED and status.counters.done > status.redirects else 1
 
 
 def _open_tail(stack: ExitStack, pages: PageStore, job: str, spec: JobSpec, view: View) -> Tail | None:

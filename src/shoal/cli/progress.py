@@ -115,13 +115,17 @@ def summary(status: JobStatus) -> list[str]:
     c = status.counters
     seconds = status.elapsed.total_seconds()
     speed = f", {c.done / seconds:.1f} pages/s" if seconds else ""
+    moved = f" and {status.redirects} redirects" if status.redirects else ""
     lines = [
-        f"{status.state.value}: {c.done} pages, {human_bytes(c.received)} in {human_seconds(seconds)}{speed}",
+        f"{status.state.value}: {c.done - status.redirects} pages{moved}, "
+        f"{human_bytes(c.received)} in {human_seconds(seconds)}{speed}",
         f"  found {c.seen + c.duplicates} links: {c.admitted} taken, {c.duplicates} seen before, {c.filtered} left out",
     ]
     if reasons := failures(status):
         told = ", ".join(f"{reason} {count}" for reason, count in reasons[:6])
         lines.append(f"  not fetched: {told}")
+    if left := status.reasons.get("filtered:redirect_other_host"):
+        lines.append(f"  {left} redirects led to other hosts and were not followed; name these with --host")
     if c.retries or c.lost:
         lines.append(f"  retried {c.retries} times" + (f", {c.lost} leases lost" if c.lost else ""))
     if c.pending:

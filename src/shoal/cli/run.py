@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import typer
@@ -26,6 +26,7 @@ from shoal.settings import Settings, read_settings
 DEFAULT_WORKERS = min(2, os.cpu_count() or 1)
 MAX_LOOKUPS = 20
 LOOKUP_S = 5.0
+"""A name server that is slower than this has not said no."""
 
 
 def crawl(
@@ -180,8 +181,10 @@ def _look_up(urls: Iterable[Url]) -> None:
     """An unknown host is found out before anything starts; one of several is only mentioned."""
     hosts = list(dict.fromkeys(url.hostname.strip("[]") for url in urls))[:MAX_LOOKUPS]
     pool = ThreadPoolExecutor(max_workers=MAX_LOOKUPS)
-    unknown = [host for host, known in zip(hosts, pool.map(_resolves, hosts, timeout=None), strict=True) if not known]
-    pool.shutdown(wait=False)
+    lookups = {host: pool.submit(_resolves, host) for host in hosts}
+    answered, _ = wait(lookups.values(), timeout=LOOKUP_S)
+    unknown = [host for host, lookup in lookups.items() if lookup in answered and not lookup.result()]
+    pool.shutdown(wait=False, cancel_futures=True)
     if len(unknown) == len(hosts):
         raise InputError(f"no such host: {', '.join(unknown)}; check the spelling and the network")
     for host in unknown:

@@ -15,7 +15,7 @@ from shoal.cli.output import (
     open_writer,
     page_record,
 )
-from shoal.cli.progress import failures, live_display, summary
+from shoal.cli.progress import live_display, summary
 from shoal.cli.talk import print_json, say, status_json
 from shoal.cli.view import format_of
 from shoal.core.model import JobState, JobStatus
@@ -135,10 +135,9 @@ def _when(ms: int) -> str:
 
 
 def _hosts(status: JobStatus) -> list[str]:
-    lines = [f"  {reason}: {count}" for reason, count in failures(status)]
-    if status.slowest:
-        lines.append("  slowest hosts: " + ", ".join(f"{h.host} {h.latency_ms} ms" for h in status.slowest))
-    return lines
+    if not status.slowest:
+        return []
+    return ["  slowest hosts: " + ", ".join(f"{h.host} {h.latency_ms} ms" for h in status.slowest)]
 
 
 def _row_json(row: JobRow) -> dict[str, object]:

@@ -123,6 +123,8 @@ class Settlement:
     """Ask the host for nothing during this time (Retry-After)."""
     latency: timedelta = timedelta()
     received: int = 0
+    counts: bool = True
+    """For a retry: was it an attempt? Not when nobody asked the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +206,11 @@ class JobStatus:
     started_ms: int | None = None
     ended_ms: int | None = None
     now_ms: int = 0
+
+    @property
+    def redirects(self) -> int:
+        """How many of the done requests were only pointers to others."""
+        return self.reasons.get("done:redirect", 0)
 
     @property
     def elapsed(self) -> timedelta:

@@ -30,6 +30,7 @@ RETRIED_REASONS = frozenset(
         "dns_failed",
         "bad_http",
         "robots_unreachable",
+        "job_unknown",
     }
 )
 """Failures without a status that may pass. TLS faults, unknown hosts, too large bodies and the like do not."""

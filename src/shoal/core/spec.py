@@ -15,7 +15,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from shoal.core.field import parse_field
 from shoal.core.model import Engine, Lane, queue_name
-from shoal.errors import BadSpec, InputError
+from shoal.core.url import Url, parse
+from shoal.errors import BadSpec, BadUrl, InputError
 
 Unlimited = Literal["unlimited"]
 
@@ -76,7 +77,9 @@ class JobSpec(BaseModel):
     fields: dict[str, str] = Field(default_factory=dict)
     """What to take from each page: name → CSS selector, `selector@attribute`; `name[]` for a list."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """Sent with each request of the job."""
+    """Sent with each request of the job; Authorization and Cookie only to trusted origins."""
+    trusted: tuple[str, ...] = ()
+    """Origins (https://host) that may see secret headers, besides those of the URLs."""
     archive: bool = True
     """Keep the raw responses in the WARC archive."""
     retries: int = Field(default=3, ge=0, le=20)
@@ -99,6 +102,18 @@ class JobSpec(BaseModel):
         if value is True or value is False:
             raise ValueError("input should be a number")
         return value
+
+    @field_validator("hosts")
+    @classmethod
+    def _hosts_are_names(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(
+            _url_of(f"http://{host}/", host, "a host, such as shop.example or shop.example:8080").host for host in hosts
+        )
+
+    @field_validator("trusted")
+    @classmethod
+    def _trusted_are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(_url_of(origin, origin, "an origin, such as https://shop.example").origin for origin in origins)
 
     @field_validator("fields")
     @classmethod
@@ -123,7 +138,7 @@ class JobSpec(BaseModel):
 
     @property
     def secret_headers(self) -> frozenset[str]:
-        """Headers that only the hosts named by the user may see; a redirect elsewhere does not carry them."""
+        """Headers that only trusted origins may see; a redirect elsewhere does not carry them."""
         return frozenset(name for name in self.headers if name.lower() in _SECRET_HEADERS)
 
     @property
@@ -143,6 +158,16 @@ class JobSpec(BaseModel):
         if self.parallel is None:
             return 0 if self.rate == "unlimited" else 2
         return self.parallel
+
+
+def _url_of(text: str, given: str, wanted: str) -> Url:
+    try:
+        url = parse(text)
+    except BadUrl:
+        url = None
+    if url is None or url.target != "/":
+        raise ValueError(f"{given!r} is not {wanted}")
+    return url
 
 
 def _flaw_of(pattern: str) -> str | None:

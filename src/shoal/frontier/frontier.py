@@ -236,7 +236,7 @@ def _block(settlement: Settlement) -> tuple[Arg, ...]:
     lease = settlement.lease
     entry = ""
     if settlement.outcome is Outcome.RETRY:
-        entry = encode(replace(lease.request, attempt=lease.request.attempt + 1))
+        entry = encode(replace(lease.request, attempt=lease.request.attempt + settlement.counts))
     return (
         lease.group,
         lease.index,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 import secrets
+import time
 import zlib
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ from shoal.store.pages import ArchiveRef
 
 COMPRESSION = 1
 MAX_UNPACKED = 1_000_000_000
+MAX_OPEN = 32
+IDLE_S = 60.0
 _HOP_HEADERS = frozenset({b"transfer-encoding", b"content-length", b"connection", b"keep-alive"})
 
 
@@ -56,6 +59,7 @@ class Segment:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file: BinaryIO = path.open("xb", buffering=1 << 20)
         self.size = 0
+        self.used_at = time.monotonic()
         self.append(_warcinfo(path.name))
 
     def append(self, record: bytes) -> ArchiveRef:
@@ -64,6 +68,7 @@ class Segment:
         self._file.write(member)
         ref = ArchiveRef(self.key, self.size, len(member))
         self.size += len(member)
+        self.used_at = time.monotonic()
         return ref
 
     def flush(self) -> None:
@@ -74,7 +79,7 @@ class Segment:
 
 
 class ArchiveWriter:
-    """The segments that this process has open."""
+    """The segments that this process has open: those of the jobs it has lately worked for."""
 
     def __init__(self, root: Path, segment_bytes: int) -> None:
         self._root = root
@@ -82,6 +87,7 @@ class ArchiveWriter:
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._number = 0
         self._open: dict[str, Segment] = {}
+        """The least recently used first."""
 
     def append(self, job: str, exchange: Exchange) -> ArchiveRef:
         """Add one response to the job's segment."""
@@ -93,6 +99,7 @@ class ArchiveWriter:
         with _translated(self._root):
             for segment in self._open.values():
                 segment.flush()
+        self._close_idle()
 
     def close(self, job: str | None = None) -> None:
         """Close the segment of a job, or all."""
@@ -110,11 +117,20 @@ class ArchiveWriter:
                 continue  # the disk is full: the buffered tail is lost, and no row points to it
         self._open.clear()
 
+    def _close_idle(self) -> None:
+        """Another process may have ended the job; nobody tells us, so time and number are the limits."""
+        oldest = time.monotonic() - IDLE_S
+        for job, segment in list(self._open.items()):
+            if segment.used_at < oldest or len(self._open) > MAX_OPEN:
+                self.close(job)
+
     def _segment(self, job: str) -> Segment:
-        segment = self._open.get(job)
-        if segment and segment.size < self._segment_bytes:
-            return segment
-        self.close(job)
+        segment = self._open.pop(job, None)
+        if segment:
+            self._open[job] = segment
+            if segment.size < self._segment_bytes:
+                return segment
+            self.close(job)
         self._number += 1
         key = f"{job}/{self._name}-{self._number:04d}.warc.gz"
         self._open[job] = Segment(self._root / key, key)

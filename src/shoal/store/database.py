@@ -10,29 +10,47 @@ from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from shoal.errors import StoreUnavailable
+from shoal.errors import InputError, StoreUnavailable
 
 HEAD = "0001"
 """The newest migration. Known here so that the usual start does not import Alembic; a test keeps it true."""
 
 BUSY_TIMEOUT_MS = 30_000
+MIGRATION_LOCK = 5_440_015
+"""PostgreSQL's advisory lock for those who start at once."""
 
 
 def open_database(url: str) -> Engine:
     """An engine whose schema is current."""
-    engine = sa.create_engine(url, pool_pre_ping=not url.startswith("sqlite"))
+    engine = _engine(url)
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
     try:
-        if _revision(engine) != HEAD:
+        with engine.connect() as connection:
+            current = _revision(connection) == HEAD
+        if not current:
             _migrate(engine)
     except (SQLAlchemyError, sqlite3.Error, OSError) as exc:
         engine.dispose()
         raise StoreUnavailable(f"cannot open the database {_shown(engine)}: {_cause(exc)}") from exc
     return engine
+
+
+def _engine(url: str) -> Engine:
+    try:
+        chosen = sa.make_url(url)
+        if chosen.drivername in ("postgresql", "postgres"):
+            chosen = chosen.set(drivername="postgresql+psycopg")
+        return sa.create_engine(chosen, pool_pre_ping=not chosen.drivername.startswith("sqlite"))
+    except ModuleNotFoundError as exc:
+        raise StoreUnavailable(
+            f"the driver {exc.name!r} is missing; for PostgreSQL: pip install 'shoal[postgres]'"
+        ) from exc
+    except SQLAlchemyError as exc:
+        raise InputError(f"SHOAL_DATABASE_URL is not a database URL: {exc}") from exc
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
@@ -47,11 +65,10 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     cursor.close()
 
 
-def _revision(engine: Engine) -> str | None:
-    with engine.connect() as connection:
-        if not sa.inspect(connection).has_table("alembic_version"):
-            return None
-        return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+def _revision(connection: Connection) -> str | None:
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def _migrate(engine: Engine) -> None:
@@ -60,10 +77,10 @@ def _migrate(engine: Engine) -> None:
 
     config = Config()
     config.set_main_option("script_location", "shoal.store:migrations")
-    with _one_at_a_time(engine):
-        if _revision(engine) == HEAD:
-            return
-        with engine.begin() as connection:
+    with _one_at_a_time(engine), engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+        if _revision(connection) != HEAD:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
 
@@ -71,10 +88,10 @@ def _migrate(engine: Engine) -> None:
 @contextmanager
 def _one_at_a_time(engine: Engine) -> Generator[None]:
     """Two commands that start at once on a new folder must not both create the tables."""
-    if engine.dialect.name != "sqlite" or not engine.url.database:
+    if engine.dialect.name != "sqlite" or engine.url.database in (None, "", ":memory:"):
         yield
         return
-    with Path(engine.url.database + ".lock").open("w") as lock:
+    with Path(f"{engine.url.database}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -47,8 +47,8 @@ class JobContext:
         )
 
     def headers_for(self, url: Url) -> Mapping[str, str]:
-        """What to send to this host: its secrets go to the hosts that the user named, and nowhere else."""
-        if not self.secret_headers or url.host in self.spec.hosts:
+        """What to send to this origin: secrets go where the user sent them, and nowhere else."""
+        if not self.secret_headers or url.origin in self.spec.trusted:
             return self.spec.headers
         return {name: value for name, value in self.spec.headers.items() if name not in self.secret_headers}
 

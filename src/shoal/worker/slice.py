@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import structlog
 
-from shoal.core.model import Lease, LeaseBatch, Outcome, SettleReport
+from shoal.core.model import Lease, LeaseBatch, Outcome, Settlement, SettleReport
 from shoal.errors import FetchError, Unavailable
 from shoal.frontier.frontier import Frontier
 from shoal.worker.context import JobContext
@@ -35,6 +35,7 @@ BATCH_WAIT_S = 0.02
 """Results wait this long for company before they are delivered."""
 BATCH_SIZE = 64
 MAX_BACKOFF_S = 5.0
+UNKNOWN_JOB_DELAY = timedelta(seconds=15)
 MAX_PILE = 4
 """Undelivered results for each socket, beyond which nothing more is leased."""
 
@@ -140,6 +141,7 @@ class Slice:
             free = self._free()
             if free <= 0:
                 continue
+            idle = self._desk.empty  # before the call: what is delivered meanwhile may bring new work
             try:
                 batch = await self._lease(free)
                 backoff = POLL_S
@@ -148,7 +150,7 @@ class Slice:
                 await self._wait(backoff)
                 backoff = min(backoff * 2, MAX_BACKOFF_S)
                 continue
-            if self._is_over(batch):
+            if idle and _brings_nothing(batch):
                 return
             if len(batch.leases) < free:
                 await self._wait(_pause(batch))
@@ -184,11 +186,6 @@ class Slice:
         for lease in leases:
             self._start(lease)
 
-    def _is_over(self, batch: LeaseBatch) -> bool:
-        if batch.leases or not self._desk.empty:
-            return False
-        return batch.next_due is None or batch.next_due > timedelta(seconds=LINGER_S)
-
     async def _reap(self) -> None:
         returned, ended = await self._in_thread(self._tools.frontier.reap)
         log.info("leases_reaped", requests=returned)
@@ -211,7 +208,7 @@ class Slice:
     async def _visit(self, lease: Lease) -> None:
         context = self._contexts.get(lease.job)
         if context is None:
-            result = given_up(lease, Outcome.DEAD, FetchError("job_unknown", "the database has no such job"))
+            result = _put_off(lease)
         else:
             result = await self._tools.visitor.visit(context, lease)
         self._desk.results.append(result)
@@ -270,6 +267,7 @@ class Slice:
             elif result.settlement.reason == "internal_error":
                 raise error
             else:
+                self._contexts[result.settlement.lease.job].links.forget()  # its links do not arrive either
                 failure = FetchError("internal_error", f"{type(error).__name__}: {error}")
                 await self._deliver([given_up(result.settlement.lease, Outcome.DEAD, failure)])
 
@@ -343,6 +341,19 @@ class Slice:
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._tools.threads, call)
+
+
+def _put_off(lease: Lease) -> Result:
+    """Our database does not have the job: perhaps another worker's has. Nothing is held against the request."""
+    log.warning("job_unknown", job=lease.job, hint="is this worker on the same database as the submitter?")
+    return Result(Settlement(lease, Outcome.RETRY, reason="job_unknown", delay=UNKNOWN_JOB_DELAY, counts=False))
+
+
+def _brings_nothing(batch: LeaseBatch) -> bool:
+    """No work now, none from other workers' expired leases, and none soon."""
+    if batch.leases or batch.expired:
+        return False
+    return batch.next_due is None or batch.next_due > timedelta(seconds=LINGER_S)
 
 
 def _pause(batch: LeaseBatch) -> float:

@@ -168,12 +168,17 @@ def given_up(lease: Lease, outcome: Outcome, error: FetchError) -> Result:
         host=request.url.host,
         outcome=outcome.value,
         reason=error.reason,
-        detail=error.detail[:500].encode("utf-8", "replace").decode(),
+        detail=_clean(error.detail[:500]),
         depth=request.depth,
         attempts=request.attempt + 1,
         at_ms=_now_ms(),
     )
     return Result(Settlement(lease, outcome, error.reason), letter=letter)
+
+
+def _clean(text: str) -> str:
+    """What every database can store: no lone surrogates, no NUL."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _now_ms() -> int:

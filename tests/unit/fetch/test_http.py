@@ -393,6 +393,15 @@ def test_a_body_over_the_cap_is_refused_while_it_streams(start: bytes, part: byt
     assert written[0] < 50_000_000
 
 
+@pytest.mark.parametrize("start", [HEAD + b"\r\n", HEAD + b"Content-Length: 1000000000000\r\n\r\n"])
+def test_the_beginning_of_a_body_over_the_cap_can_be_asked_for(start: bytes) -> None:
+    script, written = endless(start, b"x" * 10_000)
+    limits = FetchLimits(connect=LONG, first_byte=LONG, total=LONG, max_body=100_001, truncate=True)
+    response, _ = fetch(script, limits)
+    assert response.wire_body == b"x" * 100_001
+    assert written[0] < 50_000_000
+
+
 def test_a_declared_length_over_the_cap_is_refused_before_the_body_comes() -> None:
     error = failure(says(HEAD + b"Content-Length: 1001\r\n\r\n"))
     assert (error.reason, error.detail) == ("too_large", "a body of 1001 bytes; at most 1000 are taken")

@@ -171,12 +171,14 @@ local function wait_ms(queues_from)
   return wait
 end
 
--- A lost sequence starts at the time, not at 1: a lease from before a flush must not fit a group of today.
+-- A lost sequence starts at the time, not at 1: a lease from before a flush must not fit a group of today. Counted in
+-- eighths of a millisecond, time runs ahead of any sequence; and Lua still writes the number without an exponent.
 local function next_group()
   local group = redis.call('INCR', SEQUENCE)
   if group > 1 then return group end
-  redis.call('SET', SEQUENCE, string.format('%d', now))
-  return now
+  group = now * 8
+  redis.call('SET', SEQUENCE, string.format('%d', group))
+  return group
 end
 
 local function record_group()

@@ -1,0 +1,39 @@
+"""Fixtures of the contract suites."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator
+
+import pytest
+import redis
+
+from shoal.frontier.frontier import Frontier
+from shoal.frontier.scripts import connect
+from tests.contract.keyspace import clear, leaks, read_keys
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def client(server_url: str) -> Generator[redis.Redis]:
+    """A connection to look behind the frontier's back."""
+    client = connect(server_url)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def prefix(client: redis.Redis) -> Generator[str]:
+    """A keyspace of its own; after the test, no key is left without a lifetime or an owner."""
+    prefix = f"t{next(_numbers)}"
+    yield prefix
+    leaked = leaks(read_keys(client, prefix))
+    clear(client, prefix)
+    assert not leaked
+
+
+@pytest.fixture
+def frontier(client: redis.Redis, prefix: str) -> Frontier:
+    """An empty frontier."""
+    return Frontier(client, prefix)

@@ -1,0 +1,97 @@
+"""What may happen to a frontier: the steps of the state machine, with the arguments that it draws for them.
+
+Redis' clock runs on its own, so that no draw may depend on what a lease gave: Hypothesis could not repeat it.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from shoal.core.model import ALL_QUEUES, Lane, Level, Outcome
+from shoal.core.spec import JobSpec
+
+JOB_NAMES = ("j0", "j1", "j2")
+HOST_NAMES = ("a.test", "b.test:8080", "[::1]:81")
+WORKERS = 3
+
+JOBS = st.sampled_from(JOB_NAMES)
+HOSTS = st.sampled_from(HOST_NAMES)
+HANDS = st.integers(0, WORKERS - 1)
+SPECS = st.builds(
+    JobSpec,
+    lane=st.sampled_from(Lane),
+    rate=st.sampled_from(("unlimited", "unlimited", 200, 50)),
+    parallel=st.sampled_from(("unlimited", "unlimited", 1, 3)),
+    weight=st.sampled_from((0.5, 1, 3)),
+    pages=st.sampled_from((None, None, 4, 25)),
+)
+QUEUES = st.sampled_from((ALL_QUEUES, ALL_QUEUES, ALL_QUEUES[::-1], ALL_QUEUES[:1], ALL_QUEUES[1:]))
+OUTCOMES = st.lists(st.sampled_from((*Outcome, Outcome.DONE, Outcome.RETRY)), min_size=1, max_size=4)
+SKIPS = st.integers(0, 4)
+COUNTS = st.integers(1, 20)
+
+
+def _durations(*ms: int) -> st.SearchStrategy[timedelta]:
+    return st.sampled_from([timedelta(milliseconds=n) for n in ms])
+
+
+LEASES_FOR = _durations(1, 20, 60_000)
+HOLDS = _durations(0, 0, 0, 5, 25)
+
+STEPS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "create": {"name": JOBS, "spec": SPECS},
+    "admit": {
+        "name": JOBS,
+        "hosts": st.lists(HOSTS, min_size=1, unique=True),
+        "first": st.integers(0, 60),
+        "count": COUNTS,
+        "level": st.sampled_from(Level),
+        "every_nth_refused": st.sampled_from((0, 0, 3)),
+        "duplicates": st.integers(0, 2),
+    },
+    "pause": {"name": JOBS},
+    "resume": {"name": JOBS},
+    "close": {"name": JOBS},
+    "cancel": {"name": JOBS},
+    "forget": {"name": JOBS},
+    "configure_host": {
+        "host": HOSTS,
+        "rate": st.sampled_from((None, None, 0, 200, 50)),
+        "parallel": st.sampled_from((None, None, 0, 1, 3)),
+        "hold": HOLDS,
+    },
+    "lease": {"hand": HANDS, "queues": QUEUES, "limit": st.sampled_from((1, 4, 15, 60)), "lease_for": LEASES_FOR},
+    "settle": {
+        "hand": HANDS,
+        "skip": SKIPS,
+        "count": COUNTS,
+        "outcomes": OUTCOMES,
+        "delay": _durations(0, 2, 30),
+        "hold": HOLDS,
+        "again": st.sampled_from((0, 0, 2)),
+    },
+    "release": {"hand": HANDS, "skip": SKIPS, "count": COUNTS, "again": st.sampled_from((0, 0, 2))},
+    "renew": {"hand": HANDS, "lease_for": LEASES_FOR},
+    "reap": {"limit": st.sampled_from((1, 2, 50))},
+    "crash": {"hand": HANDS},
+    "glance": {"queues": QUEUES},
+    "wait": {"ms": st.integers(1, 5)},
+}
+OFTEN = ("admit", "lease", "settle")
+SOMETIMES = ("release", "reap", "configure_host", "wait")
+RARELY = ("create", "pause", "resume", "close", "cancel", "forget", "renew", "crash", "glance")
+
+
+class Step(NamedTuple):
+    """One method of the machine, and what it is called with."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+_CALLS = {name: st.builds(Step, st.just(name), st.fixed_dictionaries(arguments)) for name, arguments in STEPS.items()}
+# One rule for all steps: of many, Hypothesis leaves out some in each example; without leases there is little to see.
+ANY_STEP = st.sampled_from((*OFTEN * 4, *SOMETIMES * 2, *RARELY)).flatmap(_CALLS.__getitem__)

