@@ -376,6 +376,16 @@ def test_retry_becomes_due_after_its_delay(frontier: Frontier) -> None:
     assert counters(frontier, "job").retries == 1
 
 
+def test_retry_is_not_taken_up_early_by_a_job_that_has_other_work(frontier: Frontier) -> None:
+    delay = timedelta(milliseconds=40)
+    start(frontier, "job", pages("a.test", 1_000))
+    held = lease(frontier, 1)
+    began = time.monotonic()
+    settle(frontier, held, Outcome.RETRY, delay=delay)
+    wait_until(lambda: targets(lease(frontier, 1)) == ["/0"])
+    assert time.monotonic() - began >= delay.total_seconds() - TICK_S
+
+
 # --- a job's life -----------------------------------------------------------------------------------------------------
 
 

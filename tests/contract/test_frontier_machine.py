@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,10 +39,10 @@ from tests.contract.frontier_model import FrontierModel, Span
 from tests.contract.frontier_steps import ANY_STEP, HOST_NAMES, JOB_NAMES, SPECS, WORKERS, Step
 from tests.contract.keyspace import clear
 from tests.contract.snapshot import Snapshot
+from tests.long import LONG
 
 T = TypeVar("T")
 
-LONG = os.environ.get("SHOAL_TEST_LONG") == "1"
 SETTINGS = settings(
     max_examples=500 if LONG else 60,
     stateful_step_count=100 if LONG else 40,

@@ -29,7 +29,8 @@ def status_json(status: JobStatus) -> dict[str, Any]:
     return {
         "job": status.job,
         "state": status.state.value,
-        "pages": counters.done,
+        "pages": counters.done - status.redirects,
+        "redirects": status.redirects,
         "seconds": round(seconds, 3),
         "pages_per_second": round(counters.done / seconds, 2) if seconds else 0.0,
         "reconciles": counters.reconciles,
