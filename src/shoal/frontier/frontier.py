@@ -122,15 +122,15 @@ class Frontier:
         *,
         rate: float | None = None,
         parallel: int | None = None,
-        hold: timedelta = timedelta(),
+        hold: timedelta | None = None,
     ) -> None:
-        """An operator's word on a host: None leaves it to the jobs, 0 is unlimited."""
+        """An operator's word on a host: limits of None are left to the jobs, 0 is unlimited; no hold, no change."""
         args: list[Arg] = [
             host,
             "" if rate is None else rate,
             "" if rate is None else _burst(rate),
             "" if parallel is None else parallel,
-            _ms(hold),
+            "" if hold is None else _ms(hold),
         ]
         self._scripts.call("configure_host", args)
 
@@ -174,7 +174,7 @@ class Frontier:
             ended += jobs
         return SettleReport(late, tuple(ended))
 
-    def reap(self, groups: int = 50) -> tuple[int, tuple[str, ...]]:
+    def reap(self, groups: int = 10) -> tuple[int, tuple[str, ...]]:
         """Take back expired leases. (requests given back, jobs that ended by this)"""
         returned, *ended = self._scripts.call("reap", [groups])
         return returned, tuple(ended)
