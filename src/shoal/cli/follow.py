@@ -26,7 +26,7 @@ from shoal.errors import RedisUnavailable
 from shoal.store.pages import PageStore
 from shoal.wiring import Platform
 
-POLL_S = 0.25
+POLL_S = 0.4
 INTERRUPTED = 130
 
 

@@ -35,6 +35,8 @@ BATCH_WAIT_S = 0.02
 """Results wait this long for company before they are delivered."""
 BATCH_SIZE = 64
 MAX_BACKOFF_S = 5.0
+RING_EVERY_S = 0.5
+"""While there is more to do than one slice can, call others this often."""
 UNKNOWN_JOB_DELAY = timedelta(seconds=15)
 MAX_PILE = 4
 """Undelivered results for each socket, beyond which nothing more is leased."""
@@ -112,6 +114,7 @@ class Slice:
         self._wake = asyncio.Event()
         self._results_wait = asyncio.Event()
         self._draining = False
+        self._ring_again = 0.0
 
     def stop(self) -> None:
         """Lease nothing more, finish what is under way within the grace period."""
@@ -173,7 +176,8 @@ class Slice:
         await self._start_all(batch.leases)
         if batch.expired:
             await self._reap()
-        if len(batch.leases) == free and batch.next_due == timedelta():
+        if len(batch.leases) == free and batch.next_due == timedelta() and time.monotonic() >= self._ring_again:
+            self._ring_again = time.monotonic() + RING_EVERY_S
             await self._in_thread(self._tools.ring)
         return batch
 
