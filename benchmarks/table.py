@@ -93,7 +93,7 @@ def _middle(values: Sequence[float | None]) -> str:
 
 def _rows(results: Results) -> Grid:
     lines = tuple((row.name, f"{row.value:,.1f} {row.unit}", row.note) for row in results.rows)
-    return Grid("Memory in Redis", ("what", "value", "note"), lines)
+    return Grid("Other figures", ("what", "value", "note"), lines)
 
 
 def _bars(verdicts: Sequence[Verdict]) -> Grid:
