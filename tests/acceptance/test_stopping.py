@@ -80,3 +80,18 @@ def test_a_crawl_that_fetches_nothing_says_why_and_fails(shoal: Shoal) -> None:
     done = shoal.run("scrape", "http://127.0.0.1:9/closed", "--retries", "0", "--no-robots", "--workers", "1")
     assert done.code == 1
     assert "http://127.0.0.1:9/closed: connect_refused" in done.err
+
+
+def test_a_second_ctrl_c_stops_at_once_and_still_says_how_to_go_on(shoal: Shoal) -> None:
+    with serve(SlowSite(delay=60, pages=3)) as site:
+        process = shoal.start("crawl", site.url, "--rate", "unlimited", "--workers", "1", "--no-robots")
+        assert process.stderr is not None
+        wait_until(lambda: len(site.hits) >= 1, within=timedelta(seconds=30))
+        process.send_signal(signal.SIGINT)
+        while "stopping" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "go on with: shoal resume " in err
+    wait_for_nobody(shoal)

@@ -60,6 +60,14 @@ def result_columns(spec: JobSpec) -> tuple[str, ...]:
 
 def follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: Interrupts) -> int:
     """Stay with the job until it ends or the user stops it; returns the exit code."""
+    try:
+        return _follow(platform, job, crew, view, interrupts)
+    except KeyboardInterrupt:
+        say(f"stopped at once; go on with: shoal resume {job}")
+        raise
+
+
+def _follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: Interrupts) -> int:
     spec = platform.control.job(job).spec
     with ExitStack() as stack:
         tail = _open_tail(stack, platform.pages, job, spec, view)
@@ -112,7 +120,7 @@ def _tell(platform: Platform, status: JobStatus, view: View, tail: Tail | None) 
             say(text)
         if tail and view.output != "-":
             say(f"  {tail.written} results in {view.output}")
-        if status.state is JobState.FINISHED and not status.counters.done:
+        if status.state is JobState.FINISHED and status.counters.done == status.redirects:
             _tell_why(platform, status.job)
         say(_next_step(status))
     elif not status.state.ended:
