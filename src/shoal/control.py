@@ -52,15 +52,20 @@ class Control:
         self._jobs.create(job, spec, _now_ms())
         for batch in _batches(urls):
             self._jobs.submit(job, [str(url) for url in batch])
+        report = self._admit_submitted(job, spec)
+        self._ring(spec.queue)
+        return Submission(job, report)
+
+    def _admit_submitted(self, job: str, spec: JobSpec) -> AdmitReport:
+        """What is in the database goes to the frontier. Safe to repeat: what the job has seen is not taken twice."""
         self._frontier.create(job, spec)
         report = AdmitReport(None)
-        for batch in _batches(urls):
-            report += self._frontier.admit(job, [Request(url, level=Level.FIRST) for url in batch])
+        for batch in self._jobs.submitted(job):
+            report += self._frontier.admit(job, [Request(parse(url), level=Level.FIRST) for url in batch])
         _, ended = self._frontier.close(job)
         if ended:
             self.finalise(job)
-        self._ring(spec.queue)
-        return Submission(job, report)
+        return report
 
     def find(self, start: str) -> str:
         """The one job whose id starts like this."""
@@ -93,7 +98,10 @@ class Control:
         return self._change(job, self._frontier.pause(job))
 
     def resume(self, job: str) -> JobState:
-        """Go on with a paused job; ring so that a worker notices."""
+        """Go on with a paused job, or with one whose submission was cut short; ring so that a worker notices."""
+        row = self._row(job)
+        if not row.state.ended and self._frontier.is_open(job):
+            self._admit_submitted(job, row.spec)
         state = self._change(job, self._frontier.resume(job))
         if state is JobState.RUNNING:
             self._ring(self.job(job).spec.queue)
@@ -147,7 +155,7 @@ class Control:
         if state is None:
             return self.job(job).state
         status = self._frontier.status(job)
-        if status and not status.state.ended:
+        if status and status.ended_ms is None:
             self._jobs.record(status)
         return state
 

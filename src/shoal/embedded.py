@@ -25,7 +25,7 @@ from shoal import guardian
 from shoal.errors import RedisUnavailable
 from shoal.frontier.scripts import connect, server_version
 
-START_DEADLINE_S = 15.0
+START_DEADLINE_S = 40.0
 LOAD_DEADLINE_S = 120.0
 """A large append-only file takes its time to read."""
 _MAX_SOCKET_PATH = 100
@@ -90,6 +90,9 @@ def _socket_path(folder: Path) -> Path:
     short = hashlib.blake2b(str(folder).encode(), digest_size=8).hexdigest()
     private = Path(tempfile.gettempdir()) / f"shoal-{os.getuid()}-{short}"
     private.mkdir(mode=0o700, exist_ok=True)
+    found = private.lstat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise RedisUnavailable(f"{private} belongs to somebody else; remove it, or set SHOAL_HOME to a shorter path")
     return private / "redis.sock"
 
 

@@ -28,10 +28,12 @@ _MAX_FALSE_STARTS = 3
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent() -> None:
-    """Have the kernel end this process when its parent dies, also by SIGKILL."""
+def die_with_parent(parent: int | None = None) -> None:
+    """Have the kernel end this process when its parent dies, also by SIGKILL; at once, if `parent` is gone already."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if parent is not None and os.getppid() != parent:
+        os._exit(1)
 
 
 def _start(command: list[str]) -> subprocess.Popen[bytes]:

@@ -10,6 +10,9 @@ from typing import Any
 
 import structlog
 
+from shoal.errors import InputError
+
+LEVELS = ("debug", "info", "warning", "error")
 _CREDENTIALS = re.compile(r"(://)[^/@\s]+@")
 
 
@@ -23,6 +26,8 @@ def redact(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Muta
 
 def set_up_logs(level: str = "info") -> None:
     """Configure structlog for this process."""
+    if level not in LEVELS:
+        raise InputError(f"--log-level {level!r}: there are {', '.join(LEVELS)}")
     pretty = sys.stderr.isatty()
     structlog.configure(
         processors=[

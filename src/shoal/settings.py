@@ -42,8 +42,8 @@ class Settings(BaseModel):
     """A worker that does not renew for this long loses its requests to others."""
     slice_seconds: float = Field(default=300.0, ge=1)
     """Length of one Celery task; then the process may be recycled."""
-    die_with_parent: bool = False
-    """Set for the workers that a foreground command brings along."""
+    parent: int | None = None
+    """Process id of the foreground command that brought this worker along, and with which it ends."""
     grace_seconds: float = Field(default=10.0, ge=0)
     """Time for running fetches to end when a worker is told to stop."""
     segment_bytes: int = Field(default=256_000_000, ge=1_000_000)

@@ -149,3 +149,17 @@ def test_a_home_that_cannot_be_made(tmp_path: Path) -> None:
 
 def test_an_output_that_cannot_be_written(shoal: Shoal) -> None:
     _refused(shoal.run("crawl", URL, "-o", "/no/such/folder/x.jsonl"), "cannot write /no/such/folder/x.jsonl")
+
+
+def test_an_output_that_is_a_folder(shoal: Shoal, tmp_path: Path) -> None:
+    _refused(shoal.run("crawl", URL, "-o", str(tmp_path)), "cannot write", "it is a folder")
+
+
+def test_a_log_level_that_is_none(shoal: Shoal) -> None:
+    _refused(shoal.run("worker", "--log-level", "loud"), "--log-level 'loud'", "warning")
+
+
+def test_a_bad_header_does_not_repeat_the_secret_ones(shoal: Shoal) -> None:
+    done = shoal.run("crawl", URL, "--header", "Authorization: hidden", "--header", "bad name: x")
+    _refused(done, "'bad name'")
+    assert "hidden" not in done.err

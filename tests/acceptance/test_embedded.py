@@ -107,3 +107,18 @@ def test_a_second_crawl_shares_the_server_of_the_first(shoal: Shoal) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             raise
+
+
+def test_kill_9_of_a_crawl_that_is_just_starting_leaves_nobody(shoal: Shoal) -> None:
+    """Its worker is still importing then, and has to notice by itself."""
+    with serve(LinkedSite(pages=50, links=5, size=500)) as site:
+        for _ in range(3):
+            process = shoal.start("crawl", site.url, "--rate", "20", "--no-robots", "--workers", "1")
+            wait_until(lambda: any("shoal.worker" in p.cmdline() for p in _alive(shoal)), within=timedelta(seconds=30))
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            wait_for_nobody(shoal)
+
+
+def _alive(shoal: Shoal) -> list[psutil.Process]:
+    return [process for process in shoal.processes() if process.is_running()]

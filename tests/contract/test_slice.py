@@ -14,8 +14,9 @@ import pytest
 from sqlalchemy.engine import Engine
 
 from shoal.control import Control
-from shoal.core.model import Counters, JobState
+from shoal.core.model import Counters, JobState, Request
 from shoal.core.spec import JobSpec
+from shoal.core.url import parse
 from shoal.errors import StoreUnavailable
 from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
@@ -28,7 +29,8 @@ from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.slice import Slice, SliceLimits, SliceReport, SliceTools
 from shoal.worker.visit import Visitor
-from tests.site.generated import LinkedSite, SlowSite
+from tests.site.generated import LinkedSite, SlowSite, StatusSite
+from tests.site.reply import page, redirect
 from tests.site.server import serve
 from tests.waiting import wait_until
 
@@ -126,9 +128,9 @@ def test_a_slice_crawls_a_site_to_its_end_and_says_so(plant: Plant) -> None:
     assert plant.counters(job).reconciles
     pages = list(plant.pages.pages(job))
     assert len(pages) == 60
-    for page in pages:
-        assert page.archive is not None
-        assert ArchiveReader(plant.root).read(page.archive).url == page.url
+    for row in pages:
+        assert row.archive is not None
+        assert ArchiveReader(plant.root).read(row.archive).url == row.url
 
 
 def test_a_store_that_is_down_for_a_while_costs_time_and_nothing_else(plant: Plant) -> None:
@@ -203,3 +205,32 @@ def test_leases_of_a_vanished_worker_are_taken_over_by_the_next_slice(plant: Pla
         plant.run()
     counters = plant.counters(job)
     assert (counters.done, counters.lost) == (20, 1)
+
+
+def test_a_submission_that_was_cut_short_is_completed_by_resume(plant: Plant) -> None:
+    with serve(LinkedSite(pages=20, links=5, size=500)) as site:
+        urls = [site.link(f"/p/{number}") for number in range(12)]
+        spec = JobSpec(urls=tuple(urls), follow=False, rate="unlimited", robots=False)
+        plant.jobs.create("cut", spec, 1)
+        plant.jobs.submit("cut", urls)
+        assert plant.control.resume("cut") is JobState.RUNNING  # killed before the frontier heard of it
+        plant.jobs.create("half", spec, 1)
+        plant.jobs.submit("half", urls)
+        plant.frontier.create("half", spec)
+        plant.frontier.admit("half", [Request(parse(urls[0]))])  # killed in the middle
+        plant.control.resume("half")
+        plant.run()
+    for job in ("cut", "half"):
+        assert plant.control.status(job).state is JobState.FINISHED
+        assert plant.counters(job).done == 12
+
+
+def test_a_redirect_does_not_use_up_the_page_budget(plant: Plant) -> None:
+    replies = {"/": [redirect("/home", 301)], "/home": [page("<a href=/old>1</a>")], "/old": [redirect("/new", 301)]}
+    with serve(StatusSite({**replies, "/new": [page("<a href=/more>2</a>")], "/more": [page("3")]})) as site:
+        job = plant.submit(site.url, pages=2)
+        plant.run()
+        assert [hit.target for hit in site.hits] == ["/", "/home", "/old", "/new"]
+    status = plant.control.status(job)
+    assert (status.counters.done, status.redirects) == (4, 2)
+    assert status.counters.reconciles

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from shoal.core.model import Counters, HostSpeed, JobState, JobStatus
@@ -162,3 +163,19 @@ def test_a_database_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is no database, and long enough to be read as one " * 50)
     with pytest.raises(StoreUnavailable, match="not a database"):
         open_database(f"sqlite:///{tmp_path / 'text.db'}")
+
+
+def test_who_reads_on_after_an_id_misses_no_row_of_a_slower_writer(postgres: Postgres) -> None:
+    """PostgreSQL gives out ids before it commits; writers of one job take turns."""
+    engine = open_database(postgres.new_database())
+    store = PageStore(engine)
+    with engine.connect() as slow, ThreadPoolExecutor(1) as pool:
+        slow.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext("job"))))
+        second = pool.submit(store.write, [_page(2)], [], [])
+        store.write([_page(1, job="other")], [], [])  # another job does not wait
+        with pytest.raises(TimeoutError):
+            second.result(timeout=0.3)
+        slow.rollback()
+        second.result(timeout=10)
+    assert store.count("job") == 1
+    engine.dispose()

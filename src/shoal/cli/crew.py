@@ -77,7 +77,7 @@ def _start(settings: Settings, processes: int, log: Path) -> subprocess.Popen[by
         "SHOAL_HOME": str(settings.home),
         "SHOAL_CONCURRENCY": str(processes),
         "SHOAL_QUEUES": ",".join(ALL_QUEUES),  # whatever lane the job is in
-        "SHOAL_DIE_WITH_PARENT": "1",
+        "SHOAL_PARENT": str(os.getpid()),
         "SHOAL_GRACE_SECONDS": str(min(GRACE_S, settings.grace_seconds)),
     }
     with log.open("ab") as output:

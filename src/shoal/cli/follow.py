@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from shoal.cli.crew import Crew
 from shoal.cli.interrupts import Interrupts
@@ -22,7 +23,7 @@ from shoal.cli.talk import print_json, say, status_json
 from shoal.cli.view import View, format_of
 from shoal.core.model import JobState, JobStatus
 from shoal.core.spec import JobSpec
-from shoal.errors import RedisUnavailable
+from shoal.errors import RedisUnavailable, ShoalError
 from shoal.store.pages import PageStore
 from shoal.wiring import Platform
 
@@ -63,7 +64,12 @@ def follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: Int
     try:
         return _follow(platform, job, crew, view, interrupts)
     except KeyboardInterrupt:
-        say(f"stopped at once; go on with: shoal resume {job}")
+        say(f"stopped at once; go on with: {_resume(job, view)}")
+        raise
+    except (ShoalError, OSError):
+        with suppress(ShoalError):  # nobody would watch it; whoever resumes it finds it where it stopped
+            platform.control.pause(job)
+        say(f"stopped by an error; go on with: {_resume(job, view)}")
         raise
 
 
@@ -71,7 +77,9 @@ def _follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: In
     spec = platform.control.job(job).spec
     with ExitStack() as stack:
         tail = _open_tail(stack, platform.pages, job, spec, view)
-        display = stack.enter_context(live_display(f"{job}  {spec.name}".strip(), quiet=view.quiet))
+        display = stack.enter_context(
+            live_display(f"{job}  {spec.name}".strip(), quiet=view.quiet, results_on_screen=view.on_screen)
+        )
         status = _watch(platform, job, crew, display, tail, lambda: interrupts.asked)
         if not status.state.ended and interrupts.asked:
             say("stopping: running fetches may finish (Ctrl-C again to stop at once) …")
@@ -122,9 +130,9 @@ def _tell(platform: Platform, status: JobStatus, view: View, tail: Tail | None) 
             say(f"  {tail.written} results in {view.output}")
         if status.state is JobState.FINISHED and status.counters.done == status.redirects:
             _tell_why(platform, status.job)
-        say(_next_step(status))
+        say(_next_step(status, view))
     elif not status.state.ended:
-        say(_next_step(status))
+        say(_next_step(status, view))
     if view.json:
         print_json(status_json(status))
 
@@ -137,7 +145,20 @@ def _tell_why(platform: Platform, job: str) -> None:
         say(f"  {letter.url}: {letter.reason}" + (f" ({letter.detail})" if letter.detail else ""))
 
 
-def _next_step(status: JobStatus) -> str:
-    if status.state is JobState.PAUSED or not status.state.ended:
-        return f"go on with: shoal resume {status.job}"
-    return f"see more: shoal results {status.job}"
+def _next_step(status: JobStatus, view: View) -> str:
+    if not status.state.ended:
+        return f"go on with: {_resume(status.job, view)}"
+    if status.counters.done == status.redirects:
+        return f"see why: shoal dead {status.job}"
+    failed = f"; what failed: shoal dead {status.job}" if status.counters.dead else ""
+    return f"see more: shoal results {status.job}{failed}"
+
+
+def _resume(job: str, view: View) -> str:
+    """The command that goes on with the same output."""
+    words = ["shoal", "resume", job]
+    if view.output:
+        words += ["-o", view.output]
+    if view.format:
+        words += ["--format", view.format]
+    return shlex.join(words)

@@ -58,3 +58,6 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as exc:
+        say(f"shoal: {exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else ""))
+        sys.exit(1)

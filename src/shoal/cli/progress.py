@@ -87,11 +87,11 @@ def line(status: JobStatus, speed: Speed) -> str:
 
 
 @contextmanager
-def live_display(title: str, *, quiet: bool) -> Generator[Display]:
-    """The display that fits where standard error goes."""
+def live_display(title: str, *, quiet: bool, results_on_screen: bool = False) -> Generator[Display]:
+    """The display that fits where standard error goes; a panel would overwrite results on the same screen."""
     if quiet:
         yield Silent()
-    elif sys.stderr.isatty():
+    elif sys.stderr.isatty() and not results_on_screen:
         from shoal.cli.panel import LivePanel
 
         with LivePanel(title) as panel:

@@ -125,7 +125,7 @@ def _print_table(rows: list[JobRow]) -> None:
         table.add_column(column, justify="right" if column in ("pages", "failed", "waiting") else "left")
     for row in rows:
         c = row.status.counters if row.status else None
-        sums = (str(c.done), str(c.dead), str(c.pending)) if c else ("", "", "")
+        sums = (str(c.done - row.status.redirects), str(c.dead), str(c.pending)) if row.status and c else ("", "", "")
         table.add_row(row.id, row.state.value, *sums, _when(row.created_ms), row.name)
     Console().print(table)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +21,20 @@ class View:
     quiet: bool = False
     json: bool = False
 
+    @property
+    def on_screen(self) -> bool:
+        """Do results go to the terminal?"""
+        return self.output == "-" and sys.stdout.isatty()
+
     def check(self) -> None:
         """Find out now what would fail when the first result comes."""
         format_of(self.output or "-", self.format)
         if self.output and self.output != "-":
-            folder = Path(self.output).expanduser().parent
-            if not os.access(folder, os.W_OK):
-                raise InputError(f"cannot write {self.output}: no folder {folder} that can be written")
+            path = Path(self.output).expanduser()
+            if path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
+                raise InputError(f"cannot write {self.output}: it is a folder, or may not be written")
+            if not os.access(path.parent, os.W_OK):
+                raise InputError(f"cannot write {self.output}: no folder {path.parent} that can be written")
 
 
 def format_of(path: str, chosen: str | None) -> str:

@@ -202,7 +202,8 @@ def _explain(error: dict[str, Any], values: Mapping[str, Any]) -> str:
         hint = f"; did you mean {near[0]!r}?" if near and near[0] not in values else ""
         return f"{place}: there is no such setting{hint}"
     message = str(error["msg"]).removeprefix("Value error, ")
-    return f"{place}: {message[:1].lower()}{message[1:]}" + (f" (got {error['input']!r})" if place else "")
+    plain = place and not place.startswith("headers")  # these may be secrets
+    return f"{place}: {message[:1].lower()}{message[1:]}" + (f" (got {error['input']!r})" if plain else "")
 
 
 def _place(loc: Iterable[int | str]) -> str:

@@ -23,7 +23,7 @@ MAX_BYTES = 500 * 1024
 MAX_UNPACKED = 10_000_000
 MAX_REDIRECTS = 5
 LIFETIME = timedelta(hours=12)
-FAILURE_LIFETIME = timedelta(seconds=10)
+FAILURE_LIFETIME = timedelta(milliseconds=500)
 MAX_ORIGINS = 10_000
 
 _LIMITS = FetchLimits(total=timedelta(seconds=15), first_byte=timedelta(seconds=10), max_body=MAX_BYTES, truncate=True)
@@ -92,5 +92,11 @@ def _judge(response: Response) -> Rules:
         raise FetchError("robots_unreachable", f"robots.txt answered {response.status}")
     if response.status >= 400:
         return Rules(None)
-    body = response.unpacked(MAX_UNPACKED)[:MAX_BYTES]
-    return Rules(Protego.parse(decode_text(body, "utf-8")))
+    return Rules(Protego.parse(decode_text(_body(response)[:MAX_BYTES], "utf-8")))
+
+
+def _body(response: Response) -> bytes:
+    try:
+        return response.unpacked(MAX_UNPACKED)
+    except FetchError:
+        return response.wire_body  # often it is plain text that only claims to be packed

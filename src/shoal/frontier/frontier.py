@@ -187,6 +187,11 @@ class Frontier:
         due = {q: timedelta(milliseconds=wait) for q, wait in zip(queues, waits, strict=True) if wait >= 0}
         return Glance(expired, due)
 
+    def is_open(self, job: str) -> bool:
+        """Is the submission of this job's URLs unfinished? Also when it never reached the frontier."""
+        with translated_errors("is_open"):
+            return self._client.hget(f"{self._prefix}:job:{job}", "open") in (None, "1")
+
     def status(self, job: str) -> JobStatus | None:
         """The job as the frontier knows it; None when it does not."""
         with translated_errors("status"):

@@ -28,6 +28,9 @@ OPERATIONS = tuple(
 
 Arg = str | int | float
 
+_PASSING = ("MISCONF", "READONLY", "BUSY", "LOADING", "NOREPLICAS", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN")
+"""Refusals that are about the server's state (a full disk, a failover), not about what was asked."""
+
 
 def connect(url: str, *, timeout_s: float = 10.0) -> redis.Redis:
     """A client for short commands: no hidden retries, every wait with a deadline."""
@@ -55,6 +58,10 @@ def translated_errors(operation: str) -> Generator[None]:
         raise RedisUnavailable(f"Redis did not answer ({operation}): {exc}") from exc
     except exceptions.OutOfMemoryError as exc:
         raise RedisUnavailable(f"Redis is out of memory ({operation}): {exc}") from exc
+    except exceptions.ResponseError as exc:
+        if not any(word in str(exc) for word in _PASSING):
+            raise
+        raise RedisUnavailable(f"Redis refuses to work ({operation}): {exc}") from exc
 
 
 def source(name: str) -> str:

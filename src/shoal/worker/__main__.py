@@ -8,12 +8,17 @@ from __future__ import annotations
 import sys
 
 from shoal.errors import ShoalError
+from shoal.guardian import die_with_parent
 from shoal.settings import read_settings
-from shoal.worker.serve import serve
 
 if __name__ == "__main__":
     try:
-        sys.exit(serve(read_settings()))
+        settings = read_settings()
+        if settings.parent is not None:
+            die_with_parent(settings.parent)  # before the long imports: the command may be killed meanwhile
+        from shoal.worker.serve import serve
+
+        sys.exit(serve(settings))
     except ShoalError as exc:
         print(f"shoal worker: {exc}", file=sys.stderr)
         sys.exit(exc.exit_code)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from shoal.guardian import die_with_parent
 from shoal.observe import set_up_logs
 from shoal.redis_url import redacted
 from shoal.settings import Settings
@@ -15,8 +14,6 @@ from shoal.worker.tasks import Worker
 
 def serve(settings: Settings, log_level: str = "info") -> int:
     """Serve queues until told to stop."""
-    if settings.die_with_parent:
-        die_with_parent()
     set_up_logs(log_level)
     with with_redis(settings) as chosen:
         open_database(chosen.sql_url).dispose()

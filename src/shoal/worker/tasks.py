@@ -61,7 +61,7 @@ class Worker:
             without_gossip=True,
         )
         worker.start()
-        return int(worker.exitcode or 0)
+        return 0 if self._stopped.is_set() else int(worker.exitcode or 0)  # who was told to stop did not fail
 
     # --- in the children ----------------------------------------------------------------------------------------
 

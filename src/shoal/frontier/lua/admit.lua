@@ -4,12 +4,12 @@
 -- returns {state or '', admitted, duplicates, filtered, over budget}
 local job = ARGV[1]
 local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'pages', 'admitted', 'dead', 'dropped', 'seen', 'base',
-  'split')
+  'split', 'redirects')
 if not j[1] then return { '', 0, 0, 0, 0 } end
 if j[2] or j[1] == 'cancelled' then return { j[1], 0, 0, 0, 0 } end
 
 local function number(i) return tonumber(j[i]) or 0 end
-local budget = number(3) > 0 and number(3) - (number(4) - number(5) - number(6)) or NEVER
+local budget = number(3) > 0 and number(3) - (number(4) - number(5) - number(6) - number(10)) or NEVER
 local seen, base, split = number(7), number(8), number(9)
 
 -- Linear hashing: bucket counts grow one by one, so that no bucket leaves the intset encoding (512 integers).
@@ -44,6 +44,12 @@ local function grow()
   while seen > PER_BUCKET * (base + split) do split_one() end
 end
 
+-- A redirect's target takes the place of the page that pointed to it: it needs no budget of its own.
+local function is_hop(payload)
+  local hops = string.match(payload, '^%d%a%d+,%d+,(%d+),')
+  return hops and hops ~= '0'
+end
+
 local lines, order = {}, {} -- entries by 'level host', in order of arrival
 local admitted, duplicates, filtered, over = 0, tonumber(ARGV[2]), 0, 0
 local reasons = {}
@@ -57,7 +63,7 @@ for i = 3, #ARGV, 3 do
     if host == '' then
       filtered = filtered + 1
       reasons[payload] = (reasons[payload] or 0) + 1
-    elseif budget <= 0 then
+    elseif budget <= 0 and not is_hop(payload) then
       over = over + 1
     else
       budget = budget - 1

@@ -38,6 +38,7 @@ local function settle(job, host, level, at)
   add(job, 'received', tonumber(ARGV[at + 7]))
   if outcome ~= 'retry' then
     add(job, FIELD[outcome], 1)
+    if reason == 'redirect' then add(job, 'redirects', 1) end
   elseif state_of(job) == 'cancelled' then
     add(job, 'dropped', 1)
   else
