@@ -29,6 +29,7 @@ def test_ctrl_c_stops_cleanly_and_resume_fetches_no_stored_page_again(shoal: Sho
         with shoal.running(*start) as process:
             _, err = _stop_in_the_middle(shoal, site, process, hits=30)
         assert process.returncode == 130
+        assert f" -o {output}" in err.splitlines()[-1]
         job = err.rsplit("shoal resume ", 1)[1].split()[0]
         first = len(site.hits)
         assert first < PAGES

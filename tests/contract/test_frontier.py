@@ -540,3 +540,16 @@ def test_refused_connection_is_named_as_such(tmp_path: Path) -> None:
     for operation in operations:
         with pytest.raises(RedisUnavailable, match="did not answer"):
             operation()
+
+
+def test_a_server_that_refuses_to_write_is_unavailable_and_not_a_fault_of_ours(
+    client: redis.Redis, frontier: Frontier
+) -> None:
+    """What a full disk or a lost replica does to Redis; here it is asked for a replica that it does not have."""
+    client.config_set("min-replicas-to-write", 1)  # pyright: ignore[reportUnknownMemberType]
+    try:
+        with pytest.raises(RedisUnavailable, match="Redis refuses to work"):
+            frontier.create("refused", JobSpec())
+    finally:
+        client.config_set("min-replicas-to-write", 0)  # pyright: ignore[reportUnknownMemberType]
+    assert frontier.status("refused") is None

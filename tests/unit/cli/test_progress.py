@@ -137,6 +137,12 @@ def test_a_quiet_display_says_nothing(capsys: pytest.CaptureFixture[str]) -> Non
     assert (captured.out, captured.err) == ("", "")
 
 
+def test_no_panel_overwrites_results_on_the_same_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with live_display("title", quiet=False, results_on_screen=True) as display:
+        assert isinstance(display, PlainLines)
+
+
 def test_without_a_terminal_there_are_plain_lines() -> None:
     with live_display("title", quiet=False) as display:
         assert isinstance(display, PlainLines)

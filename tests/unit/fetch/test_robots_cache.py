@@ -133,6 +133,10 @@ def test_a_packed_file_is_unpacked() -> None:
     assert not allows(robots(gzip.compress(CLOSED), (b"Content-Encoding", b"gzip")))
 
 
+def test_a_file_that_only_claims_to_be_packed_is_read_as_it_is() -> None:
+    assert not allows(robots(CLOSED, (b"Content-Encoding", b"gzip")))
+
+
 def test_the_first_500_kib_are_read_and_the_rest_is_not() -> None:
     filler = b"# comment\n" * (MAX_BYTES // 10 - 10)
     assert not allows(robots(b"User-agent: *\n" + filler + b"Disallow: /private/\n"))
