@@ -1,44 +1,63 @@
-"""Runs the benchmark: `python -m benchmarks [--rounds 3] [--pages 20000] [--only NAME]… [--quick]`."""
+"""Runs the benchmarks: `python -m benchmarks [crawl|api] [--rounds 3] [--pages 20000] [--only NAME]… [--quick]`."""
 
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
 from benchmarks import latency, machine, memory, process, server, table
+from benchmarks.api import group as api
 from benchmarks.lineup import CONTENDERS, Contender
 from benchmarks.measure import measure
 from benchmarks.result import Failure, Reading, Results, Row
 
 QUICK_PAGES = 1_000
+GROUPS = {"crawl": [contender.name for contender in CONTENDERS], "api": [*api.BENCHMARKS]}
 
 
 def main() -> int:
-    """Measure all contenders, show the tables and save them."""
+    """Measure all that was asked for, show the tables and save them."""
     options = _options()
     process.exit_on_term()
-    contenders = [c for c in CONTENDERS if not options.only or c.name in options.only]
-    rounds, pages = (1, min(options.pages, QUICK_PAGES)) if options.quick else (options.rounds, options.pages)
-    sizes = {c.name: c.size(pages, quick=options.quick) for c in contenders}
-    found = list(_run(contenders, sizes, rounds))
+    wanted = _wanted(options)
+    found, rows = _crawls(options, wanted)
+    api_rows, failures = api.run([name for name in api.BENCHMARKS if name in wanted], quick=options.quick)
     results = Results(
         readings=tuple(one for one in found if isinstance(one, Reading)),
-        failures=tuple(one for one in found if isinstance(one, Failure)),
-        rows=() if options.only else tuple(_figures(quick=options.quick)),
+        failures=(*(one for one in found if isinstance(one, Failure)), *failures),
+        rows=tuple(rows),
+        api_rows=tuple(api_rows),
     )
-    # Saved first: a closed terminal must not cost the results. A quick run must not replace a real one.
-    table.save(results, machine.describe(), name="quick" if options.quick else "latest")
+    # Saved first: a closed terminal must not cost the results. A quick run, or one of a group, must not replace
+    # a whole one.
+    name = "quick" if options.quick else "latest"
+    table.save(results, machine.describe(), name=f"{name}-{options.group}" if options.group else name)
     table.show(results)
     return 1 if results.failures else 0
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("group", nargs="?", choices=[*GROUPS], help="one group of benchmarks (all)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each contender crawls (3)")
     parser.add_argument("--pages", type=int, default=20_000, help="pages of the site (20000)")
-    names = [contender.name for contender in CONTENDERS]
+    names = [name for group in GROUPS.values() for name in group]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--quick", action="store_true", help="one round on a small site, to see that all works")
     return parser.parse_args()
+
+
+def _wanted(options: argparse.Namespace) -> list[str]:
+    groups = [GROUPS[options.group]] if options.group else GROUPS.values()
+    return [name for group in groups for name in group if not options.only or name in options.only]
+
+
+def _crawls(options: argparse.Namespace, wanted: Sequence[str]) -> tuple[list[Reading | Failure], list[Row]]:
+    """The group `crawl`: contenders, and what is no crawl when all of them are measured."""
+    contenders = [contender for contender in CONTENDERS if contender.name in wanted]
+    rounds, pages = (1, min(options.pages, QUICK_PAGES)) if options.quick else (options.rounds, options.pages)
+    sizes = {contender.name: contender.size(pages, quick=options.quick) for contender in contenders}
+    found = list(_run(contenders, sizes, rounds)) if contenders else []
+    return found, _figures(quick=options.quick) if len(contenders) == len(CONTENDERS) else []
 
 
 def _run(contenders: Sequence[Contender], sizes: dict[str, int], rounds: int) -> Iterator[Reading | Failure]:

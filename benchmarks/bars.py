@@ -43,8 +43,9 @@ def ratio(results: Results, contender: str, against: str) -> float | None:
 
 
 def judge(results: Results) -> list[Verdict]:
-    """Hold the results against all bars."""
-    return [*(_verdict(bar, results) for bar in BARS), *_row_verdicts(results)]
+    """Hold the results against all bars; those of crawls only when there were any."""
+    bars = BARS if results.readings else ()
+    return [*(_verdict(bar, results) for bar in bars), *_row_verdicts(results)]
 
 
 def _verdict(bar: Bar, results: Results) -> Verdict:
@@ -53,9 +54,11 @@ def _verdict(bar: Bar, results: Results) -> Verdict:
 
 
 def _row_verdicts(results: Results) -> Iterator[Verdict]:
-    for row in results.rows:
+    for row in (*results.rows, *results.api_rows):
         if row.at_most is not None:
             yield Verdict(row.name, f"≤ {row.at_most:g} {row.unit}", row.value, row.value <= row.at_most)
+        if row.at_least is not None:
+            yield Verdict(row.name, f"≥ {row.at_least:g} {row.unit}", row.value, row.value >= row.at_least)
 
 
 def _faster(contender: str, times: float, against: str) -> Bar:

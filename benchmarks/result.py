@@ -53,13 +53,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A figure that is no crawl, such as bytes of Redis a URL; `at_most` is its bar, where it has one."""
+    """A figure that is no crawl, such as bytes of Redis a URL; `at_most` or `at_least` is its bar, where it has one."""
 
     name: str
     value: float
     unit: str
     note: str = ""
     at_most: float | None = None
+    at_least: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class Results:
     readings: tuple[Reading, ...]
     failures: tuple[Failure, ...]
     rows: tuple[Row, ...] = ()
+    api_rows: tuple[Row, ...] = ()
+    """Of the control plane."""
 
     def of(self, contender: str) -> list[Reading]:
         """Return the readings of one contender, by round."""

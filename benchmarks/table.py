@@ -12,7 +12,7 @@ from rich.table import Table
 from benchmarks.bars import BASE, Verdict, judge, ratio
 from benchmarks.lineup import CONTENDERS, Contender
 from benchmarks.machine import Machine
-from benchmarks.result import Reading, Results
+from benchmarks.result import Reading, Results, Row
 
 WIDTH = 130
 FOLDER = Path(__file__).resolve().parent / "results"
@@ -53,9 +53,12 @@ def _console() -> Console:
 
 
 def _grids(results: Results) -> Iterator[Grid]:
-    yield _contenders(results)
+    if results.readings:
+        yield _contenders(results)
     if results.rows:
-        yield _rows(results)
+        yield _rows("Other figures", results.rows)
+    if results.api_rows:
+        yield _rows("The control plane", results.api_rows)
     yield _bars(judge(results))
 
 
@@ -91,9 +94,9 @@ def _middle(values: Sequence[float | None]) -> str:
     return f"{median(known):,.0f}" if known else "–"
 
 
-def _rows(results: Results) -> Grid:
-    lines = tuple((row.name, f"{row.value:,.1f} {row.unit}", row.note) for row in results.rows)
-    return Grid("Other figures", ("what", "value", "note"), lines)
+def _rows(title: str, rows: Sequence[Row]) -> Grid:
+    lines = tuple((row.name, f"{row.value:,.1f} {row.unit}", row.note) for row in rows)
+    return Grid(title, ("what", "value", "note"), lines)
 
 
 def _bars(verdicts: Sequence[Verdict]) -> Grid:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parent.parent
 RUN = "<!-- run -->"
+RUN_BESIDE_UP = "<!-- run beside shoal up -->"
+MARKS = (RUN, RUN_BESIDE_UP)
 
 _FENCE = re.compile(r"```(\w*)\Z")
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
@@ -24,8 +26,8 @@ class Block:
     """README.md:24, for messages."""
     language: str
     text: str
-    marked: bool
-    """To be run by the tests."""
+    mark: str
+    """How the tests are to run it: one of MARKS, or empty."""
 
 
 @cache
@@ -36,9 +38,10 @@ def documents() -> tuple[Path, ...]:
     return tuple(sorted([*REPOSITORY.glob("*.md"), *nested]))
 
 
-def marked_blocks(language: str) -> list[Block]:
-    """The blocks of all documents that are to be run."""
-    return [block for path in documents() for block in blocks(path) if block.marked and block.language == language]
+def marked_blocks(language: str, mark: str = RUN) -> list[Block]:
+    """The blocks of all documents that are to be run in this way."""
+    found = (block for path in documents() for block in blocks(path))
+    return [block for block in found if block.mark == mark and block.language == language]
 
 
 def blocks(path: Path) -> Iterator[Block]:
@@ -51,7 +54,7 @@ def blocks(path: Path) -> Iterator[Block]:
             inside, language, opened = [], fence[1], number
         elif inside is not None and line == "```":
             place = f"{path.relative_to(REPOSITORY)}:{opened}"
-            yield Block(place, language, "\n".join(inside) + "\n", before == RUN)
+            yield Block(place, language, "\n".join(inside) + "\n", before if before in MARKS else "")
             inside, before = None, ""
         elif inside is not None:
             inside.append(line)

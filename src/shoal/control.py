@@ -1,71 +1,62 @@
-"""What people and programs can ask of Shoal. The command line and the API call the same functions.
+"""What people and programs can ask about jobs, and do with them. The command line and the API call the same functions.
 
-Submitting is: validate, write the job and its URLs to the database, admit them to the frontier, ring. Nothing here
-waits for the web.
+Nothing here waits for the web.
 """
 
 from __future__ import annotations
 
-import secrets
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
-from shoal.core.model import AdmitReport, JobState, JobStatus, Level, Request
-from shoal.core.spec import JobSpec
-from shoal.core.url import Url, parse, parse_all
-from shoal.errors import InputError, NotFound
+from shoal.core.model import JobState, JobStatus
+from shoal.core.spec import JobSpec, read_spec
+from shoal.core.url import Url, parse
+from shoal.errors import Conflict, InputError, NotFound
 from shoal.frontier.frontier import Frontier
-from shoal.store.jobs import JobRow, JobStore
+from shoal.intake import Intake, Ring
+from shoal.store.jobs import JobFilter, JobRow, JobStore
 from shoal.store.pages import PageRow, PageStore
 
-SUBMIT_AT_ONCE = 5_000
-_ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
-
-Ring = Callable[[str], None]
+EDITABLE = ("name", "labels", "lane", "weight", "rate", "parallel", "pages")
+"""What can be changed while a job runs: what the frontier knows, and what people call it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A job that was accepted."""
+class Ending:
+    """The end of a job: its last sums into the database, its keys out of the frontier."""
 
-    job: str
-    report: AdmitReport
+    def __init__(self, frontier: Frontier, jobs: JobStore) -> None:
+        self._frontier = frontier
+        self._jobs = jobs
+
+    def finalise(self, job: str) -> None:
+        """Write an ended job's last sums to the database, then let the frontier forget it. Safe to repeat."""
+        status = self._frontier.status(job)
+        if not status or not status.state.ended or status.ended_ms is None:
+            return
+        self._jobs.record(status)
+        if self._frontier.forget(job):
+            return
+        now = self._frontier.status(job)  # it came back to life meanwhile: dead letters are tried again
+        if now:
+            self._jobs.record(now)
 
 
 class Control:
     """The control plane's operations over its stores."""
 
-    def __init__(self, frontier: Frontier, jobs: JobStore, pages: PageStore, ring: Ring) -> None:
+    def __init__(
+        self, frontier: Frontier, jobs: JobStore, pages: PageStore, intake: Intake, ending: Ending, ring: Ring
+    ) -> None:
         self._frontier = frontier
         self._jobs = jobs
         self._pages = pages
+        self._intake = intake
+        self._ending = ending
         self._ring = ring
 
-    def submit(self, spec: JobSpec) -> Submission:
-        """Accept a job: durable first, then the frontier, then the doorbell."""
-        urls = parse_all(spec.urls, drop_tracking=spec.drop_tracking)
-        if not urls:
-            raise InputError("no URLs given: name at least one")
-        spec = _with_scope(spec, urls)
-        job = new_job_id()
-        self._jobs.create(job, spec, _now_ms())
-        for batch in _batches(urls):
-            self._jobs.submit(job, [str(url) for url in batch])
-        report = self._admit_submitted(job, spec)
-        self._ring(spec.queue)
-        return Submission(job, report)
-
-    def _admit_submitted(self, job: str, spec: JobSpec) -> AdmitReport:
-        """What is in the database goes to the frontier. Safe to repeat: what the job has seen is not taken twice."""
-        self._frontier.create(job, spec)
-        report = AdmitReport(None)
-        for batch in self._jobs.submitted(job):
-            report += self._frontier.admit(job, [Request(parse(url), level=Level.FIRST) for url in batch])
-        _, ended = self._frontier.close(job)
-        if ended:
-            self.finalise(job)
-        return report
+    # --- looking -------------------------------------------------------------------------------------------------
 
     def find(self, start: str) -> str:
         """The one job whose id starts like this."""
@@ -78,13 +69,16 @@ class Control:
             raise InputError(f"{start!r} could be any of {', '.join(matches[:5])}; write more of it")
         raise NotFound(f"there is no job {start!r}; `shoal jobs` lists them")
 
-    def job(self, job: str) -> JobRow:
-        """The job's row, with its present state."""
-        return self._with_status(self._row(job))
+    def job(self, job: str, tenant: str | None = None) -> JobRow:
+        """The job's row, with its present state; one of another tenant does not exist."""
+        return self._with_status(self._row(job, tenant))
 
-    def jobs(self, limit: int = 50) -> list[JobRow]:
+    def jobs(self, limit: int = 50, wanted: JobFilter | None = None) -> list[JobRow]:
         """The last jobs, newest first, with their present state."""
-        return [self._with_status(row) for row in self._jobs.newest(limit)]
+        rows = self._jobs.newest(limit, wanted)
+        living = [row.id for row in rows if not row.state.ended]
+        known = dict(zip(living, self._frontier.statuses(living), strict=True)) if living else {}
+        return [self._joined(row, known[row.id]) if row.id in known else row for row in rows]
 
     def status(self, job: str) -> JobStatus:
         """State and sums, from the frontier while the job lives there, else from the database."""
@@ -92,34 +86,6 @@ class Control:
         if row.status is None:
             raise NotFound(f"Redis does not know job {job}, which has not ended: was it emptied? Submit the job again.")
         return row.status
-
-    def pause(self, job: str) -> JobState:
-        """Hand out nothing more; what is under way is finished."""
-        return self._change(job, self._frontier.pause(job))
-
-    def resume(self, job: str) -> JobState:
-        """Go on with a paused job, or with one whose submission was cut short; ring so that a worker notices."""
-        row = self._row(job)
-        if not row.state.ended and self._frontier.is_open(job):
-            self._admit_submitted(job, row.spec)
-        state = self._change(job, self._frontier.resume(job))
-        if state is JobState.RUNNING:
-            self._ring(self.job(job).spec.queue)
-        return state
-
-    def cancel(self, job: str) -> JobState:
-        """Drop all that waits; pages already stored stay."""
-        state, ended = self._frontier.cancel(job)
-        if ended:
-            self.finalise(job)
-        return self._change(job, state)
-
-    def finalise(self, job: str) -> None:
-        """Write an ended job's last sums to the database, then let the frontier forget it. Safe to repeat."""
-        status = self._frontier.status(job)
-        if status and status.state.ended and status.ended_ms is not None:
-            self._jobs.record(status)
-            self._frontier.forget(job)
 
     def page(self, job: str, url: str, *, follow_redirects: bool = True) -> PageRow:
         """A stored page; its redirects are followed within the job."""
@@ -134,9 +100,62 @@ class Control:
             wanted = parse(page.redirect)
         raise NotFound(f"{url} redirects in a circle")
 
-    def _row(self, job: str) -> JobRow:
+    # --- changing ------------------------------------------------------------------------------------------------
+
+    def pause(self, job: str) -> JobState:
+        """Hand out nothing more; what is under way is finished."""
+        return self._change(job, self._frontier.pause(job))
+
+    def resume(self, job: str) -> JobState:
+        """Go on with a paused job, or with one whose submission was cut short; ring so that a worker notices."""
+        self._intake.complete(job)
+        state = self._change(job, self._frontier.resume(job))
+        if state is JobState.RUNNING:
+            row = self._row(job)
+            self._ring(row.spec.queue, row.request_id)
+        return state
+
+    def cancel(self, job: str) -> JobState:
+        """Drop all that waits; pages already stored stay."""
+        state, ended = self._frontier.cancel(job)
+        if state is None and self._intake.complete(job):  # its submission had been cut short
+            state, ended = self._frontier.cancel(job)
+        if ended:
+            self._ending.finalise(job)
+        return self._change(job, state)
+
+    def close(self, job: str) -> JobState:
+        """An open job takes no more URLs, and ends when it has done what it has."""
+        self._jobs.close(job)
+        state, ended = self._frontier.close(job)
+        if ended:
+            self._ending.finalise(job)
+        return self._change(job, state)
+
+    def edit(self, job: str, changes: Mapping[str, Any]) -> JobRow:
+        """Change a job's limits, lane or names while it runs."""
+        row = self.job(job)
+        fixed = [name for name in changes if name not in EDITABLE]
+        if fixed:
+            raise InputError(f"{', '.join(fixed)} cannot be changed; what can: {', '.join(EDITABLE)}")
+        if row.state.ended and set(changes) - {"name", "labels"}:
+            raise Conflict(f"job {job} is {row.state.value}: only its name and labels can be changed")
+        spec = _changed(row.spec, changes)
+        self._jobs.edit(job, spec)
+        if self._frontier.configure_job(job, spec) is JobState.RUNNING:
+            self._ring(spec.queue, row.request_id)
+        return self.job(job)
+
+    def delete(self, job: str) -> None:
+        """Remove a job with its data: gone for everybody now, from the disks as soon as no worker holds its pages."""
+        self.cancel(job)
+        self._jobs.give_up(job, _now_ms())
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _row(self, job: str, tenant: str | None = None) -> JobRow:
         row = self._jobs.get(job)
-        if row is None:
+        if row is None or tenant not in (None, row.tenant):
             raise NotFound(f"there is no job {job!r}; `shoal jobs` lists them")
         return row
 
@@ -144,11 +163,13 @@ class Control:
         """The frontier knows better than the row, until the job has ended and the frontier has forgotten it."""
         if row.state.ended:
             return row
-        status = self._frontier.status(row.id)
+        return self._joined(row, self._frontier.status(row.id))
+
+    def _joined(self, row: JobRow, status: JobStatus | None) -> JobRow:
         if status is None:
-            return self._row(row.id)
+            return self._jobs.get(row.id) or row  # it may have ended a moment ago
         if status.state.ended and status.ended_ms is not None:
-            self.finalise(row.id)
+            self._ending.finalise(row.id)
         return replace(row, state=status.state, status=status)
 
     def _change(self, job: str, state: JobState | None) -> JobState:
@@ -160,24 +181,9 @@ class Control:
         return state
 
 
-def _with_scope(spec: JobSpec, urls: list[Url]) -> JobSpec:
-    """The spec with what follows from its URLs: the hosts to stay on, and the origins that may see secrets."""
-    changes: dict[str, tuple[str, ...]] = {}
-    if spec.follow:
-        changes["hosts"] = tuple(dict.fromkeys([*spec.hosts, *(url.host for url in urls)]))
-    if spec.secret_headers:
-        changes["trusted"] = tuple(dict.fromkeys([*spec.trusted, *(url.origin for url in urls)]))
-    return spec.model_copy(update=changes)
-
-
-def new_job_id() -> str:
-    """Short enough to type, random enough for a fleet."""
-    return "".join(secrets.choice(_ID_ALPHABET) for _ in range(10))
-
-
-def _batches(urls: list[Url]) -> Iterator[list[Url]]:
-    for start in range(0, len(urls), SUBMIT_AT_ONCE):
-        yield urls[start : start + SUBMIT_AT_ONCE]
+def _changed(spec: JobSpec, changes: Mapping[str, Any]) -> JobSpec:
+    """The spec after a change, checked as if it had been submitted so."""
+    return read_spec({**spec.model_dump(mode="json", exclude_defaults=True), **changes})
 
 
 def _now_ms() -> int:

@@ -3,10 +3,14 @@
     ShoalError
     ├── InputError            the user gave something that cannot work; exit code 2
     │   ├── BadUrl            a URL that cannot be fetched
+    │   │   └── BadUrls       a list with such URLs; carries their places
     │   └── BadSpec           a job that does not validate
     ├── NotFound              no such job, page, …
+    ├── Conflict              the thing is not in a state for this
+    ├── Busy                  full for now; carries when to come again
     ├── Unavailable           something that Shoal needs is down or full
     │   ├── RedisUnavailable
+    │   ├── Unfinished        a submission is recorded, but not under way yet; carries the job
     │   ├── StoreUnavailable
     │   └── ArchiveUnavailable
     └── FetchError            one page could not be fetched; carries a stable reason
@@ -38,6 +42,15 @@ class BadUrl(InputError):
     """This is not a URL that can be fetched."""
 
 
+class BadUrls(BadUrl):
+    """A list has URLs that cannot be fetched."""
+
+    def __init__(self, message: str, problems: tuple[tuple[int, str], ...]) -> None:
+        super().__init__(message)
+        self.problems = problems
+        """(place in the list, counted from 0; what is wrong)"""
+
+
 class BadSpec(InputError):
     """The job is not valid."""
 
@@ -46,12 +59,32 @@ class NotFound(ShoalError):
     """There is no such thing."""
 
 
+class Conflict(ShoalError):
+    """The thing is not in a state in which this can be done."""
+
+
+class Busy(ShoalError):
+    """There is no room for more at the moment."""
+
+    def __init__(self, message: str | None = None, retry_after: timedelta = timedelta(seconds=5)) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class Unavailable(ShoalError):
     """Something that Shoal needs cannot be reached."""
 
 
 class RedisUnavailable(Unavailable):
     """Redis cannot be reached."""
+
+
+class Unfinished(Unavailable):
+    """The submission is recorded, and will be carried out when what it needs is back."""
+
+    def __init__(self, job: str, cause: Unavailable) -> None:
+        super().__init__(f"job {job} is recorded and starts as soon as it can: {cause}")
+        self.job = job
 
 
 class StoreUnavailable(Unavailable):

@@ -9,10 +9,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from shoal import __version__
-from shoal.core.model import ALL_QUEUES
+from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE
 from shoal.errors import InputError
 
 PREFIX = "SHOAL_"
+SERVED_QUEUES = (*ALL_QUEUES, CONTROL_QUEUE)
 
 
 class Settings(BaseModel):
@@ -32,8 +33,10 @@ class Settings(BaseModel):
     """WARC segments; unset: a folder under `home`."""
     contact: str = ""
     """A URL or mail address for site owners, sent with the User-Agent."""
-    queues: str = ",".join(ALL_QUEUES)
-    """Queues that a worker serves, the most urgent first."""
+    queues: str = ",".join(SERVED_QUEUES)
+    """Queues that a worker serves, the most urgent first; `control` is the housekeeping."""
+    beat: bool = False
+    """Does a worker bring the beat along, which calls for the housekeeping?"""
     concurrency: int = Field(default=1, ge=1, le=256)
     """Worker processes."""
     sockets: int = Field(default=128, ge=1, le=4096)
@@ -52,6 +55,24 @@ class Settings(BaseModel):
     """A worker process above this size is replaced after its slice."""
     prefix: str = "shoal"
     """Of all Redis keys."""
+    api_host: str = "127.0.0.1"
+    """Where the API listens; beyond loopback it needs keys."""
+    api_port: int = Field(default=8000, ge=0, le=65535)
+    """0 takes a free port and says which."""
+    api_workers: int = Field(default=1, ge=1, le=64)
+    """API processes."""
+    api_threads: int = Field(default=256, ge=8, le=4096)
+    """Requests and listeners that one API process serves at a time; idle threads cost nearly nothing."""
+    api_body_megabytes: int = Field(default=16, ge=1, le=1024)
+    """A larger request is refused; URL lists are streamed and have no such limit."""
+    api_urls: int = Field(default=100_000, ge=1)
+    """URLs in one submission; longer lists are streamed to an open job."""
+    api_wait_seconds: float = Field(default=30.0, ge=0, le=300)
+    """A client may wait this long for the page that it asks for."""
+    frontier_urls: int = Field(default=20_000_000, ge=1)
+    """Submissions are put off while this many URLs wait."""
+    frontier_megabytes: int = Field(default=4_096, ge=1)
+    """Submissions are put off while Redis uses more memory than this, or nine tenths of its own limit."""
 
     @field_validator("home", "archive_dir")
     @classmethod
@@ -62,14 +83,25 @@ class Settings(BaseModel):
     @classmethod
     def _known_queues(cls, queues: str) -> str:
         names = [name.strip() for name in queues.split(",") if name.strip()]
-        unknown = [name for name in names if name not in ALL_QUEUES]
+        unknown = [name for name in names if name not in SERVED_QUEUES]
         if unknown or not names:
-            raise ValueError(f"unknown queue {', '.join(unknown) or '(none given)'}; there are {', '.join(ALL_QUEUES)}")
-        return ",".join(sorted(names, key=ALL_QUEUES.index))
+            shown = ", ".join(unknown) or "(none given)"
+            raise ValueError(f"unknown queue {shown}; there are {', '.join(SERVED_QUEUES)}")
+        return ",".join(sorted(set(names), key=SERVED_QUEUES.index))
 
     @property
     def queue_names(self) -> tuple[str, ...]:
         return tuple(self.queues.split(","))
+
+    @property
+    def lease_queues(self) -> tuple[str, ...]:
+        """The served queues that requests are leased from."""
+        return tuple(name for name in self.queue_names if name != CONTROL_QUEUE)
+
+    @property
+    def processes(self) -> int:
+        """Of a worker; housekeeping alone takes but one."""
+        return self.concurrency if self.lease_queues else 1
 
     @property
     def user_agent(self) -> str:

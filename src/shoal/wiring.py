@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 from redis.exceptions import RedisError
 from sqlalchemy.engine import Engine
 
-from shoal.control import Control
+from shoal.control import Control, Ending
 from shoal.embedded import hold_embedded
 from shoal.errors import RedisUnavailable
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.scripts import connect, server_version
+from shoal.frontier.watch import Watch
 from shoal.home import prepare_home
+from shoal.housekeeping import Housekeeper
+from shoal.intake import Caps, Intake, Ring
 from shoal.redis_url import RedisUrls, redacted
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveReader
 from shoal.store.database import open_database
+from shoal.store.dead import DeadLetters
 from shoal.store.jobs import JobStore
 from shoal.store.pages import PageStore
 
@@ -35,18 +40,28 @@ class Platform:
     jobs: JobStore
     pages: PageStore
     archive: ArchiveReader
+    watch: Watch
+    intake: Intake
+    ending: Ending
     control: Control
+    housekeeper: Housekeeper
 
     @classmethod
-    def open(cls, settings: Settings, frontier: Frontier, ring: Callable[[str], None]) -> Platform:
-        """Open the stores around a frontier."""
-        engine = open_database(settings.sql_url)
-        jobs, pages = JobStore(engine), PageStore(engine)
-        control = Control(frontier, jobs, pages, ring)
-        return cls(settings, engine, frontier, jobs, pages, ArchiveReader(settings.archive_path), control)
+    def open(cls, settings: Settings, frontier: Frontier, ring: Ring, *, durable: bool = False) -> Platform:
+        """Open the stores around a frontier; `durable` waits for the disk at each commit."""
+        engine = open_database(settings.sql_url, durable=durable)
+        jobs, pages, archive = JobStore(engine), PageStore(engine), ArchiveReader(settings.archive_path)
+        watch = Watch.at(redis_urls(settings).frontier, settings.prefix)
+        caps = Caps(settings.frontier_urls, settings.frontier_megabytes * 1_000_000)
+        ending = Ending(frontier, jobs)
+        intake = Intake(frontier, watch, jobs, pages, DeadLetters(engine), ring, caps, ending.finalise)
+        control = Control(frontier, jobs, pages, intake, ending, ring)
+        housekeeper = Housekeeper(frontier, jobs, pages, archive, intake, ending)
+        return cls(settings, engine, frontier, jobs, pages, archive, watch, intake, ending, control, housekeeper)
 
     def close(self) -> None:
         self.frontier.close_connections()
+        self.watch.close_connections()
         self.engine.dispose()
 
 
@@ -65,21 +80,29 @@ def with_redis(settings: Settings) -> Generator[Settings]:
         hold.release()
 
 
-def lazy_ring(settings: Settings, frontier: Frontier) -> Callable[[str], None]:
-    """A doorbell for commands that may never ring: Celery takes a while to import."""
+def lazy_ring(settings: Settings, frontier: Frontier) -> Ring:
+    """A doorbell for processes that may never ring: Celery takes a while to import."""
 
-    def ring(queue: str) -> None:
-        from shoal.worker.app import make_app
-        from shoal.worker.doorbell import Doorbell
+    @cache
+    def doorbell() -> Ring:
+        return _doorbell(settings, frontier)
 
-        Doorbell(make_app(redis_urls(settings)), frontier).ring(queue)
+    def ring(queue: str, request_id: str = "") -> None:
+        doorbell()(queue, request_id)
 
     return ring
 
 
-def no_ring(queue: str) -> None:
+def _doorbell(settings: Settings, frontier: Frontier) -> Ring:
+    from shoal.worker.app import make_app
+    from shoal.worker.doorbell import Doorbell
+
+    return Doorbell(make_app(redis_urls(settings)), frontier).ring
+
+
+def no_ring(queue: str, request_id: str = "") -> None:
     """For who has just started workers: they look by themselves."""
-    del queue
+    del queue, request_id
 
 
 @contextmanager
@@ -92,6 +115,16 @@ def open_platform(settings: Settings, *, rings: bool = True) -> Generator[Platfo
             yield platform
         finally:
             platform.close()
+
+
+def serving_platform(settings: Settings) -> Platform:
+    """For a process that answers clients: what it has promised is on the disk, and nobody waits for imports.
+
+    The settings name a Redis already (`with_redis`).
+    """
+    frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix)
+    ring = _doorbell(settings, frontier)
+    return Platform.open(settings, frontier, ring, durable=True)
 
 
 def redis_urls(settings: Settings) -> RedisUrls:

@@ -3,16 +3,25 @@
 A block counts when `<!-- run -->` stands before its fence. `https://books.example/` becomes the site's address and
 `k3x9` the id of a job that was crawled before. A block of YAML or text whose first line is `# name.ext` is a file that
 commands find in their folder.
+
+`<!-- run beside shoal up -->` marks what talks to the API. `http://127.0.0.1:8000` becomes the address of a `shoal up`;
+`$api` is that of its API, `$job` the id of a job that has just finished, anew for each block. An answer above 399 fails
+the block, as does whatever fails in a pipeline.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+import urllib.request
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +29,20 @@ import pytest
 import yaml
 
 from shoal.core.spec import read_spec
-from tests.command import Done, Shoal, a_home
-from tests.documents import Block, marked_blocks
+from tests.command import Done, Shoal, a_home, end
+from tests.conftest import lack
+from tests.documents import RUN, RUN_BESIDE_UP, Block, marked_blocks
 from tests.site.bookshop import Bookshop
 from tests.site.server import Server, serve
+from tests.waiting import wait_until
 
-SITE, JOB = "https://books.example/", "k3x9"
+SITE, JOB, API = "https://books.example/", "k3x9", "http://127.0.0.1:8000"
 SECONDS = 60.0
 # The twins of flags that keep the examples quick. One worker for all of them is quicker than one for each.
 QUICK = {"SHOAL_RATE": "unlimited", "SHOAL_RETRIES": "0", "SHOAL_WORKERS": "0"}
 FIELDS = ("--field", "title=h1", "--field", "price=.price", "--field", "tags[]=.tag")
+
+CURLRC = 'fail-with-body\nshow-error\nmax-time = 30\nnoproxy = "*"\n'
 
 _TITLE = re.compile(r"# (\S+\.\w+)\n")
 _WRITTEN = re.compile(r"(?:-o|>) ([\w.-]+\.\w+)")
@@ -43,11 +56,12 @@ class Reader:
     site: Server
     folder: Path
     job: str = JOB
+    address: str = API
 
-    def run(self, command: Sequence[str]) -> Done:
+    def run(self, command: Sequence[str], variables: Mapping[str, str] | None = None) -> Done:
         """A command in the reader's folder."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        environment = {**self.shoal.environment, **QUICK, "PATH": path}
+        environment = {**self.shoal.environment, **QUICK, "PATH": path, **(variables or {})}
         ended = subprocess.run(
             command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=SECONDS, check=False
         )
@@ -55,7 +69,7 @@ class Reader:
 
     def here(self, text: str) -> str:
         """The text for this site and this job."""
-        return text.replace(SITE, self.site.url).replace(JOB, self.job)
+        return text.replace(SITE, self.site.url).replace(JOB, self.job).replace(API, self.address)
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +94,9 @@ def _write_files(reader: Reader) -> None:
             (reader.folder / title[1]).write_text(reader.here(block.text), encoding="utf-8")
 
 
-def _each(language: str) -> Any:
-    found = marked_blocks(language)
-    assert found, f"no block of {language} is marked"
+def _each(language: str, mark: str = RUN) -> Any:
+    found = marked_blocks(language, mark)
+    assert found, f"no block of {language} has the mark {mark}"
     return pytest.mark.parametrize("block", found, ids=lambda block: block.place)
 
 
@@ -115,3 +129,65 @@ def test_programs_run_next_to_a_worker(block: Block, reader: Reader) -> None:
     done = reader.run([sys.executable, "-c", reader.here(block.text)])
     assert done.code == 0, done.err
     assert reader.site.url in done.out
+
+
+# --- the API --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def caller(tmp_path_factory: pytest.TempPathFactory) -> Generator[Reader]:
+    """Somebody with curl and a `shoal up` on a home without keys."""
+    if not shutil.which("curl"):
+        lack("curl is not on the PATH")
+    folder = tmp_path_factory.mktemp("api")
+    (folder / ".curlrc").write_text(CURLRC, encoding="utf-8")
+    with a_home(folder) as shoal, serve(Bookshop(slow_seconds=0.2)) as site, _up(shoal) as address:
+        yield Reader(shoal, site, folder, address=address)
+
+
+@contextmanager
+def _up(shoal: Shoal) -> Generator[str]:
+    """`shoal up` on a free port, from the moment when it is ready; ended for certain."""
+    process = shoal.start("up", "--port", "0", "--workers", "1", "--json")
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()  # it ends by itself when its API does not answer
+        assert line, process.communicate()[1]
+        yield json.loads(line)["url"]
+    finally:
+        end(process)
+
+
+@pytest.fixture
+def with_job(caller: Reader) -> Reader:
+    """The caller with a new job that has finished, some of its requests given up."""
+    fields = {"title": "h1"}
+    spec = {"urls": [f"{caller.site.url}corners"], "depth": 1, "rate": "unlimited", "retries": 0, "fields": fields}
+    job = _ask(f"{caller.address}/api/v1/jobs", spec)["id"]
+    shown = f"{caller.address}/api/v1/jobs/{job}"
+    wait_until(lambda: _ask(shown)["state"] == "finished", within=timedelta(seconds=SECONDS))
+    return replace(caller, job=job)
+
+
+def _ask(url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=SECONDS) as answer:
+        return json.loads(answer.read())
+
+
+@_each("sh", RUN_BESIDE_UP)
+def test_calls_of_the_api_do_what_the_text_says(block: Block, with_job: Reader) -> None:
+    variables = {"api": f"{with_job.address}/api/v1", "job": with_job.job, "CURL_HOME": str(with_job.folder)}
+    done = with_job.run(["bash", "-euo", "pipefail", "-c", with_job.here(block.text)], variables)
+    assert done.code == 0, done.out + done.err
+    assert "/events" not in block.text or "event: ended" in done.out
+    for name in _WRITTEN.findall(block.text):
+        assert (with_job.folder / name).read_text(encoding="utf-8"), f"{name} is empty"
+
+
+@_each("python", RUN_BESIDE_UP)
+def test_programs_talk_to_the_api(block: Block, caller: Reader) -> None:
+    done = caller.run([sys.executable, "-c", caller.here(block.text)])
+    assert done.code == 0, done.err
+    assert caller.site.url in done.out

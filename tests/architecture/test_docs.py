@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from datetime import timedelta
+from inspect import signature
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from flask import Flask
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from typer import Typer
 
+from shoal.api import auth, cursor, metrics, server, urllist
+from shoal.api.app import SPARE_THREADS, make_api
+from shoal.api.schemas import HostChangeBody, JobChange, ReplayBody, ScrapeBody
+from shoal.cli.keys import create as create_key
 from shoal.cli.main import app
-from shoal.core.model import ALL_QUEUES, Counters, Outcome
+from shoal.control import EDITABLE
+from shoal.core.model import Counters, HostStatus, Load, Outcome, QueueDepth, WorkerBeat
 from shoal.core.retry import RETRIED_REASONS, RetryPolicy
 from shoal.core.spec import JobSpec
-from shoal.core.url import parse
+from shoal.core.url import MAX_URL_CHARS, parse
+from shoal.frontier.frontier import Frontier
 from shoal.frontier.keys import KEYS
-from shoal.frontier.scripts import OPERATIONS
-from shoal.settings import Settings
+from shoal.frontier.scripts import OPERATIONS, connect
+from shoal.frontier.watch import Watch
+from shoal.settings import SERVED_QUEUES, Settings
 from shoal.store.tables import metadata
-from tests.documents import REPOSITORY, anchors, blocks, documents, links, plain, table
+from shoal.wiring import Platform, no_ring, redis_urls
+from tests.documents import MARKS, REPOSITORY, anchors, blocks, documents, links, plain, prose, table
 
 SOURCE = REPOSITORY / "src" / "shoal"
 LUA = SOURCE / "frontier" / "lua"
@@ -30,10 +43,16 @@ WORKERS = "docs/guides/workers.md"
 RESULTS = "docs/guides/results-and-archive.md"
 ERRORS = "docs/guides/errors.md"
 URLS = "docs/guides/urls.md"
+API = "docs/guides/api.md"
+TRACING = "docs/guides/tracing.md"
+NOBODY = "redis://127.0.0.1:1"
+"""Where no Redis is: nothing here asks one."""
 
 
 def _default(field: FieldInfo) -> str:
     """A default as the tables write it."""
+    if field.is_required():
+        return ""
     value = field.get_default(call_default_factory=True, validated_data={})
     if value is None:
         return "null"
@@ -41,6 +60,8 @@ def _default(field: FieldInfo) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return "[]"
+    if value == {}:
+        return "{}"
     return '""' if value == "" else str(value)
 
 
@@ -57,7 +78,7 @@ def test_the_workers_guide_has_every_variable_with_its_default() -> None:
 
 
 def test_the_workers_guide_has_every_queue() -> None:
-    assert tuple(plain(row[0]) for row in table(WORKERS, "queue", "for")) == ALL_QUEUES
+    assert tuple(plain(row[0]) for row in table(WORKERS, "queue", "for")) == SERVED_QUEUES
 
 
 def test_the_architecture_has_every_key() -> None:
@@ -171,14 +192,184 @@ def test_the_errors_guide_lists_the_statuses_that_differ_from_their_kind() -> No
         assert (f"http_{status}" in written) == differs
 
 
+# --- the API --------------------------------------------------------------------------------------------------------
+
+ASSETS = {"openapi.static", "swagger.static", "swagger.oauth2-redirect"}
+"""Parts of a page, which nobody asks for by hand."""
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Generator[Flask]:
+    """The application, without a server that it could ask."""
+    settings = Settings(home=tmp_path, redis_url=NOBODY)
+    platform = Platform.open(settings, Frontier.at(redis_urls(settings).frontier), no_ring)
+    yield make_api(platform)
+    platform.close()
+
+
+def test_the_api_guide_has_every_route_with_its_scope(api: Flask) -> None:
+    written = [(plain(method), plain(route), plain(scope)) for method, route, scope, _ in table(API, "method", "route")]
+    rules = [rule for rule in api.url_map.iter_rules() if rule.endpoint not in ASSETS]
+    served = [
+        (method, rule.rule, _scope(rule.endpoint))
+        for rule in rules
+        for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"})
+    ]
+    assert sorted(written) == sorted(served)
+    assert {rule.endpoint for rule in rules} == {*auth.RULES, *auth.OPEN} - ASSETS
+
+
+def _scope(endpoint: str) -> str:
+    return "none" if endpoint in auth.OPEN else auth.RULES[endpoint].value
+
+
+def test_the_api_guide_explains_every_status_that_the_api_describes(api: Flask) -> None:
+    written = {row[0] for row in table(API, "status", "means")}
+    described = api.test_client().get("/openapi/openapi.json").get_json()
+    statuses = {
+        status
+        for path in described["paths"].values()
+        for operation in path.values()
+        for status in operation["responses"]
+    }
+    assert {status for status in statuses if int(status) >= 400} <= written
+
+
+@pytest.mark.parametrize(
+    ("head", "model"), [("setting of a scrape", ScrapeBody), ("setting of a host", HostChangeBody)], ids=["scrape", "host"]
+)
+def test_the_api_guide_has_every_field_of_a_body_with_its_default(head: str, model: type[BaseModel]) -> None:
+    written = {plain(row[0]): plain(row[1]) for row in table(API, head, "default")}
+    assert written == {name: _default(field) for name, field in model.model_fields.items()}
+
+
+def test_the_api_guide_has_everything_that_can_be_changed() -> None:
+    written = [plain(row[0]) for row in table(API, "can be changed")]
+    assert sorted(written) == sorted(EDITABLE) == sorted(JobChange.model_fields)
+
+
+def _fixed_limits() -> dict[str, object]:
+    """Limits that no variable sets."""
+    return {
+        "characters of a URL": MAX_URL_CHARS,
+        "bytes of a streamed line": urllist.MAX_LINE_BYTES,
+        "labels of a job": _longest(JobSpec, "labels"),
+        "rows of one answer": cursor.MAX_LIMIT,
+        "ids of one replay": _longest(ReplayBody, "ids"),
+        "of these kept free of listeners": SPARE_THREADS,
+        "requests a second of one key": signature(create_key).parameters["rate"].default,
+        "bytes of the request line, and of a header": server.MAX_LINE_BYTES,
+        "headers": server.MAX_HEADERS,
+        "seconds of silence in the middle of a request": server.STALLED_S,
+    }
+
+
+def _longest(model: type[BaseModel], name: str) -> int:
+    (longest,) = (each.max_length for each in model.model_fields[name].metadata if hasattr(each, "max_length"))
+    return longest
+
+
+def test_the_api_guide_has_the_limits_as_they_are() -> None:
+    rows = table(API, "limit", "value", "set by")
+    set_by = {plain(row[2]): plain(row[1]) for row in rows if row[2].startswith("`SHOAL_")}
+    defaults = {f"SHOAL_{name.upper()}": _default(field) for name, field in Settings.model_fields.items()}
+    assert set_by == {name: defaults[name] for name in set_by}
+    wanted = [name for name in defaults if re.match(r"SHOAL_(FRONTIER|API)_(?!HOST|PORT|WORKERS)", name)]
+    assert sorted(set_by) == sorted(wanted)
+    fixed = {row[0]: plain(row[1]) for row in rows if not row[2].startswith("`SHOAL_")}
+    assert fixed == {name: str(value) for name, value in _fixed_limits().items()}
+
+
+class StillWatch(Watch):
+    """A frontier with something of everything, and no Redis."""
+
+    def load(self) -> Load:
+        return Load(1, 1, 0)
+
+    def queues(self) -> list[QueueDepth]:
+        return [QueueDepth("http.high", 1, 1, 1, 1)]
+
+    def stats(self) -> dict[str, int]:
+        return {"done": 1, "dead:http_404": 1}
+
+    def expired_leases(self) -> int:
+        return 0
+
+    def workers(self) -> list[WorkerBeat]:
+        return []
+
+    def hosts(self, limit: int, before: tuple[int, str] | None = None) -> list[HostStatus]:
+        rest = timedelta(seconds=1)
+        return [HostStatus("books.example", None, None, False, rest, rest, 0, None, 0, 0)]
+
+
+def test_the_api_guide_has_every_metric_with_its_labels() -> None:
+    metrics.note("GET", "/", 200, 0.0)
+    watch = StillWatch(connect(NOBODY))
+    families = [*metrics.REQUESTS.collect(), *metrics.LATENCY.collect(), *metrics.FrontierCollector(watch).collect()]
+    measured = {
+        (family.name + ("_total" if family.type == "counter" else ""), family.type): {
+            label for sample in family.samples for label in sample.labels if label != "le"
+        }
+        for family in families
+    }
+    written = {
+        (plain(name), kind): set(re.findall(r"`(\w+)`", labels))
+        for name, kind, labels, _ in table(API, "metric", "type")
+    }
+    assert written == measured
+
+
+# --- log lines ------------------------------------------------------------------------------------------------------
+
+
+def _logged() -> Iterator[tuple[str, set[str]]]:
+    """(event, its fields) of every line that the source logs."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and _is_log(node.func):
+                (event,) = (text.value for text in node.args if isinstance(text, ast.Constant))
+                yield str(event), {keyword.arg for keyword in node.keywords if keyword.arg} - {"exc_info"}
+
+
+def _is_log(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "log"
+
+
+def test_the_tracing_guide_has_every_event_with_its_fields() -> None:
+    written = {
+        plain(row[0]): set(re.findall(r"`(\w+)`", row[2])) for row in table(TRACING, "event", "logged by", "fields")
+    }
+    logged = dict[str, set[str]]()
+    for event, fields in _logged():
+        logged[event] = logged.get(event, set()) | fields
+    assert sorted(written) == sorted(logged)
+    assert {event: fields - written[event] for event, fields in logged.items() if fields - written[event]} == {}
+
+
 # --- the whole ------------------------------------------------------------------------------------------------------
 
 
+def _commands(group: Typer, start: str = "shoal") -> Iterator[str]:
+    for command in group.registered_commands:
+        yield f"{start} {command.name or getattr(command.callback, '__name__', '')}"
+    for inner in group.registered_groups:
+        if inner.typer_instance:
+            yield from _commands(inner.typer_instance, f"{start} {inner.typer_instance.info.name}")
+
+
 def test_every_command_is_mentioned() -> None:
-    commands = [command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands]
+    commands = list(_commands(app))
     text = "\n".join(path.read_text(encoding="utf-8") for path in documents())
-    assert "crawl" in commands
-    assert [name for name in commands if f"shoal {name}" not in text] == []
+    assert {"shoal crawl", "shoal keys create"} <= set(commands)
+    assert [name for name in commands if name not in text] == []
+
+
+def test_every_mark_is_one_that_the_tests_know() -> None:
+    """A misspelt one would leave its block out."""
+    for path in documents():
+        marks = {line for line in prose(path) if line.startswith("<!--") and "run" in line}
+        assert marks <= set(MARKS), path
 
 
 @pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(REPOSITORY)))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import shoal
+from shoal.frontier import keys
 from shoal.frontier.keys import KEYS
 from shoal.frontier.scripts import OPERATIONS
 
@@ -17,8 +18,18 @@ SOURCE = Path(shoal.__file__).parent
 LUA = SOURCE / "frontier" / "lua"
 PRELUDE = (LUA / "prelude.lua").read_text()
 LUA_FILES = sorted(LUA.glob("*.lua"))
+PYTHON_FILES = sorted((SOURCE / "frontier").glob("*.py"))
 
-PLACEHOLDERS = {"job": "J", "host": "H", "queue": "Q", "bucket": "B", "level": "L", "group": "G"}
+PLACEHOLDERS = {
+    "job": "J",
+    "host": "H",
+    "queue": "Q",
+    "bucket": "B",
+    "level": "L",
+    "group": "G",
+    "key": "K",
+    "worker": "W",
+}
 LISTED = {family.name: family.pattern for family in KEYS}
 
 _BUILDER = re.compile(r"^local function (\w+)_key\([^)]*\) return P \.\. (.+) end$", re.MULTILINE)
@@ -37,11 +48,18 @@ def _built_in_lua() -> dict[str, str]:
     return {name.lower(): _pattern(expression) for name, expression in found}
 
 
-def _built_in_python() -> set[str]:
+def _nodes(path: Path) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(path.read_text()))
+
+
+def _keys_in(path: Path) -> list[str]:
     """Every f-string that begins with the frontier's prefix."""
-    trees = [ast.parse(path.read_text()) for path in (SOURCE / "frontier").glob("*.py")]
-    strings = [node.values for tree in trees for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
-    return {"".join(map(_piece, values)) for values in strings if _piece(values[0]) == "{P}"}
+    strings = [node.values for node in _nodes(path) if isinstance(node, ast.JoinedStr)]
+    return ["".join(map(_piece, values)) for values in strings if _piece(values[0]) == "{P}"]
+
+
+def _built_in_python() -> set[str]:
+    return {key for path in PYTHON_FILES for key in _keys_in(path)}
 
 
 def _piece(value: ast.expr) -> str:
@@ -58,7 +76,7 @@ def _piece(value: ast.expr) -> str:
 
 def _calls(path: Path) -> Iterator[str]:
     """The names of all methods that a module calls or mentions."""
-    return (node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute))
+    return (node.attr for node in _nodes(path) if isinstance(node, ast.Attribute))
 
 
 def _header(text: str) -> str:
@@ -68,6 +86,10 @@ def _header(text: str) -> str:
 
 def _code(path: Path) -> str:
     return re.sub(r"--.*", "", path.read_text())
+
+
+def _assignments(code: str, name: str) -> int:
+    return len(re.findall(rf"\b{name}\b[\w, ]* = ", code))
 
 
 def test_the_prelude_is_understood() -> None:
@@ -84,6 +106,23 @@ def test_every_key_that_python_builds_is_listed() -> None:
     assert _built_in_python() <= set(LISTED.values())
 
 
+@pytest.mark.parametrize("path", PYTHON_FILES, ids=lambda path: path.name)
+def test_python_builds_keys_in_no_other_way(path: Path) -> None:
+    """Whoever reads the prefix begins an f-string with it; only scripts.py hands it on as it is."""
+    reads = [
+        node
+        for node in _nodes(path)
+        if isinstance(node, ast.Attribute) and node.attr == "_prefix" and isinstance(node.ctx, ast.Load)
+    ]
+    assert len(reads) == len(_keys_in(path)) + (path.name == "scripts.py")
+
+
+def test_every_placeholder_is_explained_and_used() -> None:
+    explained = set(re.findall(r"\b([A-Z]) an? \w", " ".join((keys.__doc__ or "").split())))
+    used = {letter for pattern in LISTED.values() for letter in re.findall(r"\{([A-Z])\}", pattern)} - {"P"}
+    assert used == explained == set(PLACEHOLDERS.values())
+
+
 def test_every_listed_key_is_built_somewhere() -> None:
     assert set(LISTED.values()) == set(_built_in_lua().values()) | _built_in_python()
 
@@ -91,7 +130,7 @@ def test_every_listed_key_is_built_somewhere() -> None:
 def test_every_listed_key_has_a_type_a_use_and_a_lifetime() -> None:
     assert len(LISTED) == len(KEYS)
     for family in KEYS:
-        assert family.type in ("hash", "list", "set", "zset", "string")
+        assert family.type in ("hash", "list", "set", "zset", "string", "stream")
         assert family.holds
         assert family.lifetime
 
@@ -109,9 +148,11 @@ def test_key_builders_are_used() -> None:
 def test_only_the_prelude_builds_keys(operation: str) -> None:
     code = _code(LUA / f"{operation}.lua")
     assert not re.search(r"\bKEYS\b|\bP\b", code)
-    # The first argument of a command is a key: a builder's, or a constant of the prelude.
+    # The first argument of a command is a key: a builder's, a name for one, or a constant of the prelude.
+    local_names = [name for name in re.findall(r"\blocal (\w+) = \w+_key\(", code) if _assignments(code, name) == 1]
+    names = {*local_names, *(name for name, _ in _CONSTANT.findall(PRELUDE))}
     for argument in re.findall(r"redis\.call\('[A-Z]+', ([^,)]+)", code):
-        assert re.match(r"\w+_key\(|(LEASES|SEQUENCE|JOBS)$|\d+$", argument), f"{operation}: {argument}"
+        assert argument in names or re.match(r"\w+_key\(|\d+$", argument), f"{operation}: {argument}"
 
 
 @pytest.mark.parametrize("path", LUA_FILES, ids=lambda path: path.name)

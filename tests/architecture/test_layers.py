@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "shoal"
-ENVIRONMENT_READERS = {"settings.py", "cli/crew.py"}
-"""Settings reads the variables; a crew hands them on to the worker it starts."""
+ENVIRONMENT_READERS = {"settings.py", "cli/children.py", "api/serve.py"}
+"""Settings reads the variables; a command hands them on to its children; Prometheus' client knows no other way."""
 
 
 def _files() -> Iterator[tuple[str, ast.Module]]:

@@ -10,7 +10,8 @@ import redis
 
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.scripts import connect
-from tests.contract.keyspace import clear, leaks, read_keys
+from shoal.frontier.watch import Watch
+from tests.contract.keyspace import clear, leaks, read_keys, wrong_depths
 
 _numbers = itertools.count(1)
 
@@ -25,15 +26,22 @@ def client(server_url: str) -> Generator[redis.Redis]:
 
 @pytest.fixture
 def prefix(client: redis.Redis) -> Generator[str]:
-    """A keyspace of its own; after the test, no key is left without a lifetime or an owner."""
+    """A keyspace of its own; after the test, no key is left without a lifetime or an owner, and the depths add up."""
     prefix = f"t{next(_numbers)}"
     yield prefix
-    leaked = leaks(read_keys(client, prefix))
+    stored = read_keys(client, prefix)
     clear(client, prefix)
-    assert not leaked
+    assert not leaks(stored)
+    assert not wrong_depths(stored)
 
 
 @pytest.fixture
 def frontier(client: redis.Redis, prefix: str) -> Frontier:
     """An empty frontier."""
     return Frontier(client, prefix)
+
+
+@pytest.fixture
+def watch(client: redis.Redis, prefix: str) -> Watch:
+    """What can be seen of the same frontier."""
+    return Watch(client, prefix)

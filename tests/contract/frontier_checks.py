@@ -11,8 +11,9 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.model import Counters, JobState, LeaseBatch
+from shoal.frontier.keys import KEYS
 from tests.contract.frontier_model import ROUNDING_MS, FrontierModel, JobModel, Span
-from tests.contract.keyspace import leaks
+from tests.contract.keyspace import has_word, leaks, wrong_depths
 from tests.contract.snapshot import Snapshot
 
 _COUNTERS = tuple(field.name for field in fields(Counters))
@@ -27,9 +28,12 @@ def check_all(model: FrontierModel, snapshot: Snapshot, now: Span) -> None:
         check_seen(job, snapshot)
         check_state(job, snapshot)
         check_rotation(job, snapshot)
+    assert wrong_depths(snapshot.keys) == {}
     check_inflight(snapshot)
+    check_hosts(model, snapshot)
     check_parking(model, snapshot)
     check_putting_off(model, snapshot, now)
+    check_what_was_told(model, snapshot)
     check_keys(snapshot)
 
 
@@ -80,6 +84,7 @@ def check_state(job: JobModel, snapshot: Snapshot) -> None:
     assert values["state"] == job.state
     assert ("ended" in values) == job.ended
     assert (values["open"] == "1") == job.open
+    assert values["queue"] == job.spec.queue
 
 
 def check_rotation(job: JobModel, snapshot: Snapshot) -> None:
@@ -91,8 +96,8 @@ def check_rotation(job: JobModel, snapshot: Snapshot) -> None:
     earliest = min(times, default=math.inf)
     expected = {} if earliest == math.inf else {job.spec.queue: pytest.approx(earliest, abs=0.001)}
     assert {queue: jobs[job.name] for queue, jobs in snapshot.due.items() if job.name in jobs} == expected
-    if job.ended:
-        assert not any(job.name in jobs for jobs in snapshot.turns.values())
+    turns = {queue for queue, jobs in snapshot.turns.items() if job.name in jobs}
+    assert turns <= (set() if job.ended else {job.spec.queue})
 
 
 def check_inflight(snapshot: Snapshot) -> None:
@@ -101,16 +106,40 @@ def check_inflight(snapshot: Snapshot) -> None:
     assert {host: n for host, n in counted.items() if n != 0} == dict(leased)
 
 
+def check_hosts(model: FrontierModel, snapshot: Snapshot) -> None:
+    """Who came back or was set is listed; what an operator said stands there, and nothing else lives for ever."""
+    listed = {name: host.listed for name, host in model.hosts.items() if host.listed}
+    assert snapshot.listed.keys() == listed.keys()
+    for name, at in snapshot.listed.items():
+        assert listed[name].lo <= at <= listed[name].hi
+    for name, values in snapshot.hosts.items():
+        host = model.host(name)
+        assert values.get("rate") == (None if host.rate is None else f"{host.rate:g}")
+        assert values.get("parallel") == (None if host.parallel is None else str(host.parallel))
+        assert ("paused" in values) == host.paused
+        assert ("set" in values) == has_word(values) == host.has_word
+    mortal = {key.names["H"] for key in snapshot.keys if key.family.name == "host" and key.ttl_ms > 0}
+    assert [name for name in mortal if model.host(name).has_word] == []
+
+
 def check_parking(model: FrontierModel, snapshot: Snapshot) -> None:
-    """A parked host is at its cap, so that a lease must come back; and whoever is parked will be woken then."""
+    """A parked host is paused or at its cap, so that a lease must come back; whoever is parked will be woken then."""
     parked: dict[str, set[str]] = {}
     for name, hosts in snapshot.ready.items():
-        for host in (host for host, at in hosts.items() if at == math.inf):
+        job = model.jobs[name]
+        at_rest = [host for host, at in hosts.items() if at == math.inf]
+        job.parked_under = {host: cap for host, cap in job.parked_under.items() if host in at_rest}
+        for host in at_rest:
             parked.setdefault(host, set()).add(name)
-            cap = model.host(host).limits(model.jobs[name].spec).parallel
+            cap = job.parked_under.get(host, model.host(host).limits(job.spec).parallel)
             inflight = sum(request.url.host == host for _, request in snapshot.leased.values())
-            assert 0 < cap <= inflight, f"{name} waits for {host} with {inflight} of {cap} under way"
+            at_cap = 0 < cap <= inflight
+            assert at_cap or model.host(host).paused, f"{name} waits for {host} with {inflight} of {cap} under way"
     assert snapshot.waiters == parked
+    lifetimes = {key.names["H"]: key.ttl_ms for key in snapshot.keys if key.family.name == "waiters"}
+    assert {host for host, ttl_ms in lifetimes.items() if ttl_ms < 0} == {
+        host for host in lifetimes if model.host(host).paused
+    }
 
 
 def check_putting_off(model: FrontierModel, snapshot: Snapshot, now: Span) -> None:
@@ -119,6 +148,12 @@ def check_putting_off(model: FrontierModel, snapshot: Snapshot, now: Span) -> No
         for host, at in hosts.items():
             latest = max(now.hi, model.host(host).quiet_until) + ROUNDING_MS
             assert at == math.inf or at <= latest, f"{name} asks {host} {at - latest:.3f} ms later than it could"
+
+
+def check_what_was_told(model: FrontierModel, snapshot: Snapshot) -> None:
+    """Each change of a job once, in its order; each outcome once."""
+    assert snapshot.events == model.events
+    assert snapshot.stats == {name: n for name, n in model.stats.items() if n}
 
 
 def check_keys(snapshot: Snapshot) -> None:
@@ -144,6 +179,8 @@ def check_lease(
 
 
 def check_nothing_is_left(snapshot: Snapshot) -> None:
-    """Once all jobs are forgotten, only the sequence lives for good."""
-    immortal = [str(key) for key in snapshot.keys if key.ttl_ms < 0 and key.family.lifetime != "for good"]
-    assert immortal == []
+    """Once all jobs are forgotten, only sums, lists with a cap, and an operator's word outlive a day."""
+    lasting = {family.name for family in KEYS if family.lifetime == "for good"} | {"events", "hosts"}
+    words = {host for host, values in snapshot.hosts.items() if has_word(values)}
+    immortal = [key for key in snapshot.keys if key.ttl_ms < 0 and key.family.name not in lasting]
+    assert [str(key) for key in immortal if key.names.get("H") not in words] == []

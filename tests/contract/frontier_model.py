@@ -28,7 +28,7 @@ from shoal.core.model import (
 )
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
-from shoal.frontier.frontier import BURST_WINDOW_S
+from shoal.frontier.frontier import BURST_WINDOW_S, HostChange, Keep
 
 ROUNDING_MS = 0.1
 """Redis keeps slots to a thousandth of a millisecond; a few dozen of these roundings may add up."""
@@ -71,16 +71,34 @@ class HostModel:
 
     rate: float | None = None
     parallel: int | None = None
+    paused: bool = False
     hold: Span = LONG_AGO
     booked: Span = LONG_AGO
     """Until when the requests handed out so far use up the host's rate."""
     quiet_until: float = 0
     """No hold and no booking ever reached beyond this."""
+    listed: Span | None = None
+    """When a request of it last came back, or an operator last spoke."""
+
+    @property
+    def has_word(self) -> bool:
+        return self.rate is not None or self.parallel is not None or self.paused
 
     def limits(self, spec: JobSpec) -> Limits:
         rate = spec.requests_per_second if self.rate is None else self.rate
         parallel = spec.requests_at_once if self.parallel is None else self.parallel
         return Limits(rate, parallel)
+
+    def change(self, change: HostChange, now: Span) -> None:
+        self.listed = now
+        if not isinstance(change.rate, Keep):
+            self.rate = change.rate
+        if not isinstance(change.parallel, Keep):
+            self.parallel = change.parallel
+        if not isinstance(change.paused, Keep):
+            self.paused = change.paused
+        if not isinstance(change.hold, Keep):
+            self.hold_until(now.plus(_ms(change.hold)) if change.hold else LONG_AGO)
 
     def hold_until(self, hold: Span) -> None:
         self.hold = hold
@@ -117,6 +135,12 @@ class JobModel:
     leased: int = 0
     finished: dict[Url, str] = field(default_factory=dict[Url, str])
     """URL → done, dead or dropped."""
+    dead: dict[Request, str] = field(default_factory=dict[Request, str])
+    """Those that can be replayed → what they died of."""
+    tokens: set[str] = field(default_factory=set[str])
+    """Replays that were made."""
+    parked_under: dict[str, int] = field(default_factory=dict[str, int])
+    """Host → the cap that it was parked at, when the job's own was changed since."""
     sums: Counter[str] = field(default_factory=Counter[str])
     """filtered, duplicates, retries, lost, received"""
     reasons: Counter[str] = field(default_factory=Counter[str])
@@ -161,6 +185,17 @@ class JobModel:
         assert request.url not in self.finished, f"{request.url} was {self.finished[request.url]}, and now is {end}"
         self.finished[request.url] = end
 
+    def die(self, request: Request, reason: str) -> None:
+        self.finish(request, "dead")
+        self.dead[request] = reason
+
+    def try_again(self, request: Request) -> None:
+        """A dead request goes to the end of its host's front line."""
+        assert self.finished.pop(request.url) == "dead"
+        self.reasons -= Counter([f"dead:{self.dead.pop(request)}"])
+        urgent = replace(request, level=Level.FIRST)
+        self.line(urgent).append(urgent)
+
     def drop_all_that_waits(self) -> None:
         waiting = [request for line in self.lines.values() for request in line]
         for request in [*waiting, *self.delayed]:
@@ -198,10 +233,16 @@ class FrontierModel:
 
     def __init__(self) -> None:
         self.jobs: dict[str, JobModel] = {}
+        self.forgotten: dict[str, JobModel] = {}
         self.hosts: dict[str, HostModel] = {}
         self.leased: dict[tuple[int, int], tuple[str, Request]] = {}
         self.deadlines: dict[int, Span] = {}
+        self.events: dict[str, list[tuple[str, str]]] = {}
+        self.stats = Counter[str]()
         self._last_group = 0
+
+    def tell(self, name: str, kind: str, state: JobState) -> None:
+        self.events.setdefault(name, []).append((kind, state.value))
 
     def host(self, name: str) -> HostModel:
         return self.hosts.setdefault(name, HostModel())
@@ -215,6 +256,7 @@ class FrontierModel:
         if name in self.jobs:
             return False
         self.jobs[name] = JobModel(name, spec)
+        self.tell(name, "state", JobState.RUNNING)
         return True
 
     def admit(self, name: str, candidates: Sequence[Candidate], duplicates: int) -> AdmitReport:
@@ -240,6 +282,7 @@ class FrontierModel:
         if not job.ended and job.state is not JobState.CANCELLED:
             job.state = JobState.CANCELLED
             job.drop_all_that_waits()
+            self.tell(name, "state", job.state)
         ended = name in self._end_jobs()
         return job.state, ended
 
@@ -255,19 +298,51 @@ class FrontierModel:
             return None
         if job.state is before:
             job.state = after
+            self.tell(name, "state", after)
         return job.state
 
     def forget(self, name: str) -> bool:
         job = self.jobs.get(name)
         if job is not None and not job.ended:
             return False
-        self.jobs.pop(name, None)
+        if job is not None:
+            self.forgotten[name] = self.jobs.pop(name)
         return True
 
-    def configure_host(self, name: str, rate: float | None, parallel: int | None, hold_ms: int, now: Span) -> None:
-        host = self.host(name)
-        host.rate, host.parallel = rate, parallel
-        host.hold_until(now.plus(hold_ms))
+    def restore(self, name: str) -> bool:
+        """A forgotten job comes back with its sums, and with what it has seen."""
+        if name in self.jobs:
+            return False
+        job = self.forgotten[name]
+        job.state, job.open, job.ended = JobState.RUNNING, True, False
+        job.tokens.clear()
+        self.jobs[name] = job
+        self.tell(name, "state", job.state)
+        return True
+
+    def replay(self, name: str, token: str, dead: Sequence[Request]) -> JobState | None:
+        job = self.jobs.get(name)
+        if job is None or not dead:
+            return None
+        if not job.ended and job.state is not JobState.CANCELLED and token not in job.tokens:
+            job.tokens.add(token)
+            for request in dead:
+                job.try_again(request)
+        return job.state
+
+    def configure_job(self, name: str, spec: JobSpec, parked: Iterable[str]) -> JobState | None:
+        """The job's limits and queue are those of another spec; these hosts stand at its cap."""
+        job = self.jobs.get(name)
+        if job is None:
+            return None
+        for host in parked:
+            job.parked_under.setdefault(host, self.host(host).limits(job.spec).parallel)
+        job.spec = spec
+        self.tell(name, "changed", job.state)
+        return job.state
+
+    def configure_host(self, name: str, change: HostChange, now: Span) -> None:
+        self.host(name).change(change, now)
 
     # --- a request's way ----------------------------------------------------------------------------------------
 
@@ -299,6 +374,7 @@ class FrontierModel:
         limits = host.limits(job.spec)
         assert not limits.parallel or self.inflight(request.url.host) < limits.parallel, f"{request.url}: over the cap"
         assert host.hold.lo <= now.hi, f"{request.url}: the host is on hold"
+        assert not host.paused, f"{request.url}: the host is paused"
         host.book(limits, now)
         job.line(request).pop(0)
         job.leased += 1
@@ -313,31 +389,35 @@ class FrontierModel:
     def settle(self, settlements: Sequence[Settlement], now: Span) -> SettleReport:
         late = 0
         for settlement in settlements:
-            taken = self._give_up(settlement.lease)
+            taken = self._give_up(settlement.lease, now)
             if taken is None:
                 late += 1
             else:
                 self._settle_one(*taken, settlement, now)
+        self.stats["late"] += late
         return SettleReport(late, self._end_jobs())
 
     def _settle_one(self, job: JobModel, request: Request, settlement: Settlement, now: Span) -> None:
         outcome = settlement.outcome
         job.sums["received"] += settlement.received
+        self.stats[f"{outcome}:{settlement.reason}" if settlement.reason else outcome] += 1
         if settlement.reason:
             job.reasons[f"{outcome}:{settlement.reason}"] += 1
         if settlement.hold_host:
             host = self.host(request.url.host)
             host.hold_until(host.hold.latest(now.plus(_ms(settlement.hold_host))))
-        if outcome is not Outcome.RETRY:
-            job.finish(request, outcome if outcome in (Outcome.DONE, Outcome.DEAD) else "dropped")
+        if outcome is Outcome.DEAD:
+            job.die(request, settlement.reason)
+        elif outcome is not Outcome.RETRY:
+            job.finish(request, "done" if outcome is Outcome.DONE else "dropped")
         elif job.state is JobState.CANCELLED:
             job.finish(request, "dropped")
         else:
             job.sums["retries"] += 1
             job.delayed[replace(request, attempt=request.attempt + 1)] = now.plus(_ms(settlement.delay))
 
-    def release(self, leases: Sequence[Lease]) -> SettleReport:
-        given = [self._give_up(lease) for lease in leases]
+    def release(self, leases: Sequence[Lease], now: Span) -> SettleReport:
+        given = [self._give_up(lease, now) for lease in leases]
         self._give_back([taken for taken in given if taken])
         return SettleReport(given.count(None), self._end_jobs())
 
@@ -359,21 +439,23 @@ class FrontierModel:
         assert min(surely, limit) <= len(groups) <= limit
         early = [group for group in groups if self.deadlines[group].lo > now.hi]
         assert not early, f"reaped before their deadlines: {early}"
-        returned = [self._lose(token) for group in groups for token in sorted(self.leased) if token[0] == group]
+        returned = [self._lose(token, now) for group in groups for token in sorted(self.leased) if token[0] == group]
         self._give_back(returned)
+        self.stats["reaped"] += len(returned)
         return len(returned), self._end_jobs()
 
-    def _lose(self, token: tuple[int, int]) -> tuple[JobModel, Request]:
-        job, request = self._withdraw(token)
+    def _lose(self, token: tuple[int, int], now: Span) -> tuple[JobModel, Request]:
+        job, request = self._withdraw(token, now)
         job.sums["lost"] += 1
         return job, replace(request, losses=request.losses + 1)
 
-    def _give_up(self, lease: Lease) -> tuple[JobModel, Request] | None:
+    def _give_up(self, lease: Lease, now: Span) -> tuple[JobModel, Request] | None:
         token = lease.group, lease.index
-        return self._withdraw(token) if token in self.leased else None
+        return self._withdraw(token, now) if token in self.leased else None
 
-    def _withdraw(self, token: tuple[int, int]) -> tuple[JobModel, Request]:
+    def _withdraw(self, token: tuple[int, int], now: Span) -> tuple[JobModel, Request]:
         name, request = self.leased.pop(token)
+        self.host(request.url.host).listed = now
         if not any(group == token[0] for group, _ in self.leased):
             del self.deadlines[token[0]]
         self.jobs[name].leased -= 1
@@ -393,6 +475,7 @@ class FrontierModel:
             job.ended = True
             if job.state is not JobState.CANCELLED:
                 job.state = JobState.FINISHED
+            self.tell(job.name, "ended", job.state)
         return tuple(job.name for job in ended)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from shoal.core.model import ALL_QUEUES, Lane, Level, Outcome
 from shoal.core.spec import JobSpec
+from shoal.frontier.frontier import KEEP, HostChange
 
 JOB_NAMES = ("j0", "j1", "j2")
 HOST_NAMES = ("a.test", "b.test:8080", "[::1]:81")
@@ -57,11 +58,24 @@ STEPS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "close": {"name": JOBS},
     "cancel": {"name": JOBS},
     "forget": {"name": JOBS},
+    "restore": {"name": JOBS},
+    "replay": {
+        "name": JOBS,
+        "hand": HANDS,
+        "skip": st.sampled_from((0, 0, 1)),
+        "count": COUNTS,
+        "token": st.sampled_from("xyz"),
+    },
+    "configure_job": {"name": JOBS, "spec": SPECS},
     "configure_host": {
         "host": HOSTS,
-        "rate": st.sampled_from((None, None, 0, 200, 50)),
-        "parallel": st.sampled_from((None, None, 0, 1, 3)),
-        "hold": HOLDS,
+        "change": st.builds(
+            HostChange,
+            rate=st.sampled_from((KEEP, None, None, 0, 200, 50)),
+            parallel=st.sampled_from((KEEP, None, None, 0, 1, 3)),
+            paused=st.sampled_from((KEEP, False, False, True)),
+            hold=st.one_of(st.just(KEEP), HOLDS),
+        ),
     },
     "lease": {"hand": HANDS, "queues": QUEUES, "limit": st.sampled_from((1, 4, 15, 60)), "lease_for": LEASES_FOR},
     "settle": {
@@ -81,8 +95,8 @@ STEPS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "wait": {"ms": st.integers(1, 5)},
 }
 OFTEN = ("admit", "lease", "settle")
-SOMETIMES = ("release", "reap", "configure_host", "wait")
-RARELY = ("create", "pause", "resume", "close", "cancel", "forget", "renew", "crash", "glance")
+SOMETIMES = ("release", "reap", "configure_host", "configure_job", "replay", "wait")
+RARELY = ("create", "pause", "resume", "close", "cancel", "forget", "restore", "renew", "crash", "glance")
 
 
 class Step(NamedTuple):

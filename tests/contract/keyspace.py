@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -13,7 +14,17 @@ import redis
 from shoal.frontier.entry import decode_record
 from shoal.frontier.keys import KEYS, KeyPattern
 
-_PLACEHOLDERS = {"J": "[^:]+", "H": ".+", "B": r"\d+", "L": "[012]", "Q": "[^:]+", "G": r"\d+"}
+_PLACEHOLDERS = {
+    "J": "[^:]+",
+    "H": ".+",
+    "B": r"\d+",
+    "L": "[012]",
+    "Q": "[^:]+",
+    "G": r"\d+",
+    "K": "[^:]+",
+    "W": ".+",
+}
+_PLACES = ("queued", "delayed", "leased")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,8 @@ def _read_value(pipeline: Any, key: str, kind: str) -> None:
             pipeline.smembers(key)
         case "list":
             pipeline.lrange(key, 0, -1)
+        case "stream":
+            pipeline.xrange(key)
         case _:
             pipeline.get(key)
 
@@ -90,23 +103,47 @@ def clear(client: redis.Redis, prefix: str) -> None:
 
 
 def leaks(stored: Iterable[StoredKey]) -> list[str]:
-    """Keys that nobody will ever drop: without a lifetime, and without a known job or a lease under way."""
+    """Keys that nobody will ever drop: without a lifetime, and without a known job, a lease under way or a word."""
     keys = list(stored)
     jobs = {job for key in keys if key.family.name == "jobs" for job in key.value}
     records = [decode_record(record) for key in keys if key.family.name == "lease" for record in key.value.values()]
     busy = {request.url.host for _, request in records}
-    return [str(key) for key in keys if key.ttl_ms < 0 and not _has_owner(key, jobs, busy)]
+    paused = {key.names["H"] for key in keys if key.family.name == "host" and "paused" in key.value}
+    return [str(key) for key in keys if key.ttl_ms < 0 and not _has_owner(key, jobs, busy, paused)]
 
 
-def _has_owner(key: StoredKey, jobs: set[str], busy: set[str]) -> bool:
+def _has_owner(key: StoredKey, jobs: set[str], busy: set[str], paused: set[str]) -> bool:
     match key.family.name:
-        case "sequence" | "jobs" | "leases":
+        case "sequence" | "jobs" | "leases" | "depth" | "stats":
             return True
+        case "events" | "hosts" | "workers":
+            return True  # capped, swept, and cleared by each heartbeat
         case "due" | "turn":
             return {job for job, _ in key.value} <= jobs
         case "lease":
             return {decode_record(record)[0] for record in key.value.values()} <= jobs
         case "host":
-            return key.names["H"] in busy
+            return key.names["H"] in busy or has_word(key.value)
+        case "waiters":
+            return key.names["H"] in paused and key.value <= jobs
         case _:
             return key.names.get("J") in jobs
+
+
+def has_word(host: dict[str, str]) -> bool:
+    """Has an operator said something about this host that holds until it is taken back?"""
+    return not host.keys().isdisjoint({"rate", "parallel", "paused"})
+
+
+def wrong_depths(stored: Iterable[StoredKey]) -> dict[str, tuple[Counter[str], Counter[str]]]:
+    """Queues whose depth is not the sum over their jobs: (depth, sum)."""
+    depths: dict[str, Counter[str]] = {}
+    sums: dict[str, Counter[str]] = {}
+    for key in stored:
+        if key.family.name == "depth":
+            depths[key.names["Q"]] = Counter({place: int(n) for place, n in key.value.items()})
+        elif key.family.name == "job":
+            places = {place: int(key.value.get(place, 0)) for place in _PLACES}
+            sums.setdefault(key.value["queue"], Counter()).update(places)
+    both = {queue: (depths.get(queue, Counter()), sums.get(queue, Counter())) for queue in depths.keys() | sums.keys()}
+    return {queue: (depth, total) for queue, (depth, total) in both.items() if depth != total}

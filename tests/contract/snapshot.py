@@ -33,12 +33,17 @@ class Snapshot:
     turns: dict[str, set[str]]
     """Queue → jobs."""
     hosts: dict[str, dict[str, str]]
+    listed: dict[str, float]
+    """Host → ms when it last came back or was set."""
     waiters: dict[str, set[str]]
     """Host → jobs."""
     deadlines: dict[int, float]
     """Lease group → ms when it is lost, the earliest first."""
     leased: dict[tuple[int, int], tuple[str, Request]]
     """(group, index) → job and request."""
+    stats: dict[str, int]
+    events: dict[str, list[tuple[str, str]]]
+    """Job → (kind, state) in the order of what happened."""
 
     @classmethod
     def read(cls, client: redis.Redis, prefix: str) -> Snapshot:
@@ -62,9 +67,12 @@ class Snapshot:
             due={queue: dict(jobs) for queue, jobs in by("Q", "due").items()},
             turns={queue: {job for job, _ in jobs} for queue, jobs in by("Q", "turn").items()},
             hosts=by("H", "host"),
+            listed={host: at for key in families.get("hosts", []) for host, at in key.value},
             waiters={host: set(jobs) for host, jobs in by("H", "waiters").items()},
             deadlines={int(group): at for key in families.get("leases", []) for group, at in key.value},
             leased=_leased(by("G", "lease")),
+            stats={name: int(n) for key in families.get("stats", []) for name, n in key.value.items()},
+            events=_events(families.get("events", [])),
         )
 
 
@@ -96,3 +104,11 @@ def _leased(groups: dict[str, dict[str, str]]) -> dict[tuple[int, int], tuple[st
         for group, records in groups.items()
         for index, record in records.items()
     }
+
+
+def _events(keys: list[StoredKey]) -> dict[str, list[tuple[str, str]]]:
+    events: dict[str, list[tuple[str, str]]] = {}
+    for key in keys:
+        for _, event in key.value:
+            events.setdefault(event["job"], []).append((event["kind"], event["state"]))
+    return events

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
@@ -23,83 +23,32 @@ from shoal.core.model import (
     Rejected,
     Request,
     Settlement,
-    SettleReport,
 )
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
 from shoal.errors import RedisUnavailable
 from shoal.frontier.frontier import Frontier
+from tests.contract.frontier_calls import (
+    MINUTE,
+    ONE_A_MINUTE,
+    SOON,
+    TICK_S,
+    JobClock,
+    counters,
+    jobs,
+    lease,
+    lease_soon,
+    let_pass,
+    pages,
+    reap_soon,
+    settle,
+    start,
+    state,
+    status_of,
+    targets,
+)
 from tests.contract.keyspace import clear, key_names, read_keys
 from tests.waiting import wait_until
-
-SOON = timedelta(milliseconds=1)
-MINUTE = timedelta(minutes=1)
-ONE_A_MINUTE = 1 / 60
-TICK_S = 0.001
-"""The frontier counts whole milliseconds."""
-
-
-def pages(host: str, count: int, *, first: int = 0, level: Level = Level.NORMAL) -> list[Request]:
-    return [Request(Url("https", host, f"/{n}"), level=level) for n in range(first, first + count)]
-
-
-def start(frontier: Frontier, job: str, requests: Sequence[Request], **spec: Any) -> None:
-    """A job without limits, unless they are given."""
-    limits: dict[str, Any] = {"rate": "unlimited", **spec}
-    assert frontier.create(job, JobSpec(**limits))
-    assert frontier.admit(job, requests).admitted == len(requests)
-
-
-def lease(frontier: Frontier, limit: int = 100, lease_for: timedelta = MINUTE) -> tuple[Lease, ...]:
-    return frontier.lease(queues=ALL_QUEUES, limit=limit, lease_for=lease_for).leases
-
-
-def lease_soon(frontier: Frontier, limit: int = 100) -> tuple[Lease, ...]:
-    """The next leases that can be had."""
-    leases: list[Lease] = []
-
-    def leased() -> bool:
-        leases.extend(lease(frontier, limit))
-        return bool(leases)
-
-    wait_until(leased)
-    return tuple(leases)
-
-
-def settle(frontier: Frontier, leases: Sequence[Lease], outcome: Outcome = Outcome.DONE, **more: Any) -> SettleReport:
-    return frontier.settle([Settlement(lease, outcome, **more) for lease in leases])
-
-
-def let_pass(duration: timedelta) -> None:
-    since = time.monotonic()
-    wait_until(lambda: time.monotonic() - since > duration.total_seconds())
-
-
-def reap_soon(frontier: Frontier) -> tuple[int, tuple[str, ...]]:
-    """What comes back once some leases have run out."""
-    wait_until(lambda: frontier.glance(()).expired > 0)
-    return frontier.reap()
-
-
-def targets(leases: Sequence[Lease]) -> list[str]:
-    return [lease.request.url.target for lease in leases]
-
-
-def jobs(leases: Sequence[Lease]) -> Counter[str]:
-    return Counter(lease.job for lease in leases)
-
-
-def counters(frontier: Frontier, job: str) -> Counters:
-    status = frontier.status(job)
-    assert status is not None
-    assert status.counters.reconciles
-    return status.counters
-
-
-def state(frontier: Frontier, job: str) -> JobState | None:
-    status = frontier.status(job)
-    return status and status.state
-
 
 # --- leases -----------------------------------------------------------------------------------------------------------
 
@@ -290,23 +239,6 @@ def test_short_hold_does_not_cut_a_longer_one(frontier: Frontier) -> None:
     batch = frontier.lease(queues=ALL_QUEUES, limit=1, lease_for=MINUTE)
     assert batch.next_due is not None
     assert batch.next_due > timedelta(seconds=50)
-
-
-def test_operators_limits_are_stronger_than_the_jobs(frontier: Frontier) -> None:
-    frontier.configure_host("a.test", rate=ONE_A_MINUTE)
-    frontier.configure_host("b.test", parallel=3)
-    frontier.configure_host("c.test", hold=MINUTE)
-    frontier.configure_host("d.test", rate=0, parallel=0)
-    everywhere = [page for host in "abcd" for page in pages(f"{host}.test", 20)]
-    start(frontier, "job", everywhere, rate=1000, parallel=10)
-    assert Counter(held.request.url.host for held in lease(frontier)) == {"a.test": 1, "b.test": 3, "d.test": 20}
-
-
-def test_operator_who_lifts_a_cap_wakes_the_jobs_that_wait(frontier: Frontier) -> None:
-    start(frontier, "job", pages("a.test", 5), parallel=1)
-    lease(frontier)
-    frontier.configure_host("a.test", parallel=3)
-    assert len(lease(frontier)) == 2
 
 
 # --- order and shares -------------------------------------------------------------------------------------------------
@@ -500,9 +432,11 @@ def test_forget_leaves_no_keys(frontier: Frontier, client: redis.Redis, prefix: 
     settle(frontier, held[5:])
     assert frontier.forget("job")
     assert frontier.status("job") is None
+    left = read_keys(client, prefix)
     mortal = {"host", "clock"}
-    assert {key.family.name for key in read_keys(client, prefix) if key.ttl_ms > 0} == mortal
-    assert {key.family.name for key in read_keys(client, prefix)} == mortal | {"sequence"}
+    assert {key.family.name for key in left if key.ttl_ms > 0} == mortal
+    assert {key.family.name for key in left} == mortal | {"sequence", "depth", "stats", "events", "hosts"}
+    assert [set(key.value.values()) for key in left if key.family.name == "depth"] == [{"0"}]
 
 
 def test_forgotten_name_can_be_used_again(frontier: Frontier) -> None:
@@ -512,6 +446,168 @@ def test_forgotten_name_can_be_used_again(frontier: Frontier) -> None:
     frontier.forget("job")
     start(frontier, "job", pages("a.test", 1))
     assert len(lease(frontier)) == 1
+
+
+def test_jobs_are_known_from_their_creation_until_they_are_forgotten(frontier: Frontier) -> None:
+    assert frontier.known_jobs() == []
+    start(frontier, "two", pages("a.test", 1))
+    frontier.create("one", JobSpec())
+    assert frontier.known_jobs() == ["one", "two"]
+    frontier.cancel("two")
+    assert frontier.known_jobs() == ["one", "two"]
+    frontier.forget("two")
+    assert frontier.known_jobs() == ["one"]
+
+
+def test_jobs_that_ended_are_named_until_they_are_forgotten(
+    frontier: Frontier, client: redis.Redis, prefix: str
+) -> None:
+    for job in ("running", "two", "one"):
+        start(frontier, job, pages("a.test", 1))
+    for job in ("two", "one"):
+        frontier.cancel(job)
+    wait_until(lambda: frontier.ended_jobs(timedelta()) == ["one", "two"])
+    assert frontier.ended_jobs(MINUTE) == []
+    JobClock(client, prefix, "two").set_back(ended=MINUTE + timedelta(seconds=1))
+    assert frontier.ended_jobs(MINUTE) == ["two"]
+    frontier.forget("two")
+    assert frontier.ended_jobs(MINUTE) == []
+    assert frontier.ended_jobs(timedelta()) == ["one"]
+
+
+def test_several_jobs_are_looked_at_in_the_order_asked(frontier: Frontier) -> None:
+    start(frontier, "one", pages("a.test", 1))
+    start(frontier, "two", pages("b.test", 2))
+    settle(frontier, lease(frontier, 1), Outcome.DEAD, reason="gone", latency=timedelta(milliseconds=7))
+    found = frontier.statuses(["two", "none", "one"])
+    assert [status and (status.job, status.counters.admitted) for status in found] == [("two", 2), None, ("one", 1)]
+    assert [status and replace(status, now_ms=0) for status in found] == [
+        status and replace(status, now_ms=0) for status in map(frontier.status, ("two", "none", "one"))
+    ]
+    assert frontier.statuses([]) == []
+
+
+def test_job_is_open_until_it_is_closed(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 1))
+    assert status_of(frontier, "job").open
+    frontier.close("job")
+    assert not status_of(frontier, "job").open
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock(client: redis.Redis, prefix: str) -> JobClock:
+    return JobClock(client, prefix)
+
+
+def about(pages_a_second: float) -> object:
+    return pytest.approx(pages_a_second, rel=0.2)
+
+
+def test_rate_counts_from_the_first_lease_until_five_seconds_have_passed(frontier: Frontier, clock: JobClock) -> None:
+    start(frontier, "job", pages("a.test", 100))
+    assert status_of(frontier, "job").rate == 0
+    held = lease(frontier, 20)
+    clock.set_back(started=timedelta(seconds=4))
+    settle(frontier, held[:12])
+    assert status_of(frontier, "job").rate == about(12 / 4)
+
+
+def test_rate_is_taken_over_the_last_five_to_ten_seconds(frontier: Frontier, clock: JobClock) -> None:
+    start(frontier, "job", pages("a.test", 100))
+    held = lease(frontier, 50)
+    clock.set_back(started=timedelta(seconds=6))
+    settle(frontier, held[:30])
+    assert status_of(frontier, "job").rate == about(30 / 6)
+    clock.set_back(since=timedelta(seconds=10), mark=timedelta(seconds=4))
+    settle(frontier, held[30:40])
+    assert status_of(frontier, "job").rate == about(40 / 10)
+    clock.set_back(since=timedelta(seconds=11), mark=timedelta(seconds=5))
+    settle(frontier, held[40:42])
+    assert status_of(frontier, "job").rate == about(12 / 5)
+
+
+def test_only_pages_that_are_done_make_a_rate(frontier: Frontier, clock: JobClock) -> None:
+    start(frontier, "job", pages("a.test", 10))
+    held = lease(frontier)
+    clock.set_back(started=timedelta(seconds=2))
+    settle(frontier, held[:4], Outcome.DEAD)
+    settle(frontier, held[4:8], Outcome.RETRY)
+    assert status_of(frontier, "job").rate == 0
+    settle(frontier, held[8:])
+    assert status_of(frontier, "job").rate == about(2 / 2)
+
+
+def test_job_that_has_just_begun_has_no_boundless_rate(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 10))
+    settle(frontier, lease(frontier, 8))
+    assert 0 < status_of(frontier, "job").rate <= 8
+
+
+def test_time_to_the_end_follows_from_the_rate_while_the_job_runs(frontier: Frontier, clock: JobClock) -> None:
+    start(frontier, "job", pages("a.test", 30))
+    assert status_of(frontier, "job").eta is None
+    held = lease(frontier, 25)
+    clock.set_back(started=timedelta(seconds=2))
+    settle(frontier, held[:20])
+    eta = status_of(frontier, "job").eta
+    assert eta is not None
+    assert eta.total_seconds() == pytest.approx(10 / (20 / 2), rel=0.2)
+    frontier.pause("job")
+    assert status_of(frontier, "job").eta is None
+
+
+def test_ended_job_has_neither_rate_nor_time_to_the_end(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 5))
+    frontier.close("job")
+    settle(frontier, lease(frontier))
+    status = status_of(frontier, "job")
+    assert (status.state, status.rate, status.eta) == (JobState.FINISHED, 0, None)
+
+
+# --- API keys ---------------------------------------------------------------------------------------------------------
+
+
+def test_api_key_may_ask_a_burst_at_once_and_then_at_its_rate(frontier: Frontier) -> None:
+    assert [frontier.throttle("key", ONE_A_MINUTE, 3) for _ in range(3)] == [timedelta()] * 3
+    wait = frontier.throttle("key", ONE_A_MINUTE, 3)
+    assert timedelta(seconds=55) < wait <= MINUTE
+    assert frontier.throttle("other", ONE_A_MINUTE, 3) == timedelta()
+
+
+def test_refused_request_of_an_api_key_costs_nothing(frontier: Frontier) -> None:
+    frontier.throttle("key", ONE_A_MINUTE, 1)
+    assert all(timedelta() < frontier.throttle("key", ONE_A_MINUTE, 1) <= MINUTE for _ in range(20))
+
+
+def test_api_key_keeps_its_rate_over_time(frontier: Frontier) -> None:
+    rate, burst, passed = 100.0, 5.0, 0
+    began = time.monotonic()
+    while passed < 15:
+        passed += frontier.throttle("key", rate, burst) == timedelta()
+        assert passed <= burst + rate * (time.monotonic() - began) + 1
+
+
+def test_api_key_may_ask_again_after_the_time_that_it_was_told(frontier: Frontier) -> None:
+    assert frontier.throttle("key", 4, 1) == timedelta()
+    wait = frontier.throttle("key", 4, 1)
+    assert timedelta() < wait <= timedelta(milliseconds=250)
+    let_pass(wait)
+    assert frontier.throttle("key", 4, 1) == timedelta()
+
+
+def test_api_key_may_always_ask_once(frontier: Frontier) -> None:
+    assert frontier.throttle("key", ONE_A_MINUTE, 0) == timedelta()
+    assert frontier.throttle("key", ONE_A_MINUTE, 0) > timedelta()
+
+
+def test_api_key_that_rests_leaves_nothing_behind(frontier: Frontier, client: redis.Redis, prefix: str) -> None:
+    frontier.throttle("key", 10, 1)
+    (stored,) = read_keys(client, prefix)
+    assert stored.family.name == "limit"
+    assert 0 < stored.ttl_ms <= 1_101
 
 
 # --- doorbells and the connection -------------------------------------------------------------------------------------
@@ -534,6 +630,10 @@ def test_refused_connection_is_named_as_such(tmp_path: Path) -> None:
     operations: list[Callable[[], object]] = [
         lambda: lease(frontier),
         lambda: frontier.status("job"),
+        frontier.known_jobs,
+        lambda: frontier.ended_jobs(MINUTE),
+        frontier.count_slice,
+        lambda: frontier.depart("worker"),
         lambda: frontier.claim_ring("http.high"),
         lambda: frontier.answer_ring("http.high"),
     ]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TypeVar
 
+import pytest
 import redis
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from shoal.core.model import (
     ALL_QUEUES,
     Candidate,
+    JobStatus,
     Lease,
     Level,
     Outcome,
@@ -33,11 +35,11 @@ from shoal.core.model import (
 )
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url, parse
-from shoal.frontier.frontier import Frontier
+from shoal.frontier.frontier import Frontier, HostChange
 from tests.contract.frontier_checks import check_all, check_lease, check_nothing_is_left
 from tests.contract.frontier_model import FrontierModel, Span
 from tests.contract.frontier_steps import ANY_STEP, HOST_NAMES, JOB_NAMES, SPECS, WORKERS, Step
-from tests.contract.keyspace import clear
+from tests.contract.keyspace import clear, read_keys
 from tests.contract.snapshot import Snapshot
 from tests.long import LONG
 
@@ -79,6 +81,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.frontier = Frontier(client, self.prefix)
         self.model = FrontierModel()
         self.workers = [Worker() for _ in range(WORKERS)]
+        self.last_sums: dict[str, JobStatus] = {}
         self.now = Span(0, 0)
         self.snapshot = self.look()
         self.sound = False
@@ -160,11 +163,44 @@ class FrontierMachine(RuleBasedStateMachine):
         assert self.timed(lambda: self.frontier.cancel(name)) == self.model.cancel(name)
 
     def forget(self, name: str) -> None:
+        status = self.frontier.status(name)
+        if status is not None:
+            self.last_sums[name] = status
         assert self.timed(lambda: self.frontier.forget(name)) == self.model.forget(name)
 
-    def configure_host(self, host: str, rate: float | None, parallel: int | None, hold: timedelta) -> None:
-        self.timed(lambda: self.frontier.configure_host(host, rate=rate, parallel=parallel, hold=hold))
-        self.model.configure_host(host, rate, parallel, hold // timedelta(milliseconds=1), self.now)
+    def restore(self, name: str) -> None:
+        """What the frontier has forgotten, the database still knows; what is not forgotten is, if it can be."""
+        if name not in self.model.forgotten:
+            self.cancel(name)
+            self.forget(name)
+        if name not in self.model.forgotten:
+            return
+        job, status = self.model.forgotten[name], self.last_sums[name]
+        restored = self.timed(lambda: self.frontier.restore(name, job.spec, status))
+        assert restored == self.model.restore(name)
+        if restored:
+            self.frontier.remember(name, sorted(job.seen))
+
+    def replay(self, name: str, hand: int, skip: int, count: int, token: str) -> None:
+        """Some dead requests of a job, of this one if it has any; the token may have been used."""
+        if not any(job.dead for job in self.model.jobs.values()):
+            self.settle(hand, 0, count, [Outcome.DEAD], timedelta(), timedelta(), 0)
+            self.all_invariants_hold()
+        names = [name, *(job.name for job in self.model.jobs.values() if job.dead)]
+        job = next((job for job in map(self.model.jobs.get, names) if job and job.dead), None)
+        dead = list(job.dead.items())[skip:][:count] if job else []
+        name = job.name if job else name
+        state = self.timed(lambda: self.frontier.replay(name, token, dead))
+        assert state == self.model.replay(name, token, [request for request, _ in dead])
+
+    def configure_job(self, name: str, spec: JobSpec) -> None:
+        parked = [host for host, at in self.snapshot.ready.get(name, {}).items() if at == math.inf]
+        state = self.timed(lambda: self.frontier.configure_job(name, spec))
+        assert state == self.model.configure_job(name, spec, parked)
+
+    def configure_host(self, host: str, change: HostChange) -> None:
+        self.timed(lambda: self.frontier.configure_host(host, change))
+        self.model.configure_host(host, change, self.now)
 
     # --- a request's way ----------------------------------------------------------------------------------------
 
@@ -210,7 +246,7 @@ class FrontierMachine(RuleBasedStateMachine):
         leases = self.worker(hand).give_up(skip, count)
         leases += leases[:again]
         report = self.timed(lambda: self.frontier.release(leases))
-        assert _in_order(report) == _in_order(self.model.release(leases))
+        assert _in_order(report) == _in_order(self.model.release(leases, self.now))
 
     def renew(self, hand: int, lease_for: timedelta) -> None:
         groups = sorted({lease.group for lease in self.worker(hand).held})
@@ -251,6 +287,8 @@ class FrontierMachine(RuleBasedStateMachine):
     def bring_to_an_end(self) -> None:
         """Whatever happened, the jobs can be finished, and then nothing is left of them."""
         self.workers = [Worker([Lease(*token, *held) for token, held in self.model.leased.items()])]
+        for host in HOST_NAMES:
+            self.configure_host(host, HostChange(paused=False))
         for number, name in enumerate(self.model.jobs):
             self.resume(name)
             if number != 1:  # the second one runs dry before it is closed
@@ -308,9 +346,10 @@ def test_the_frontier_behaves_like_its_model(client: redis.Redis) -> None:
     run_state_machine_as_test(OnThisServer, settings=SETTINGS)
 
 
-def test_seen_buckets_grow_one_by_one_and_stay_compact(client: redis.Redis, prefix: str) -> None:
+@pytest.mark.parametrize("expected", [0, 9_000])
+def test_seen_buckets_grow_one_by_one_and_stay_compact(client: redis.Redis, prefix: str, expected: int) -> None:
     frontier = Frontier(client, prefix)
-    frontier.create("j", JobSpec())
+    frontier.create("j", JobSpec(), expected)
     pages = [Request(Url("https", f"h{n % 7}.test", f"/{n}")) for n in range(20_000)]
     reports = [frontier.admit("j", pages[start : start + 1_700]) for start in range(0, len(pages), 1_700)]
     assert sum(report.admitted for report in reports) == len(pages)
@@ -323,6 +362,18 @@ def test_seen_buckets_grow_one_by_one_and_stay_compact(client: redis.Redis, pref
     assert buckets.keys() == set(range(math.ceil(len(pages) / 190)))
     for number, key in buckets.items():
         assert {_bucket(int(fingerprint), len(buckets)) for fingerprint in key.value} == {number}
+
+
+def test_room_is_made_at_once_for_the_urls_that_are_expected(client: redis.Redis, prefix: str) -> None:
+    frontier = Frontier(client, prefix)
+    frontier.create("j", JobSpec(), 20_000)
+    pages = [Request(Url("https", "a.test", f"/{n}")) for n in range(2_000)]
+    assert frontier.admit("j", pages).admitted == len(pages)
+    buckets = [key for key in read_keys(client, prefix) if key.family.name == "seen"]
+    assert max(int(key.names["B"]) for key in buckets) >= len(pages) / 190
+    for key in buckets:
+        bucket = int(key.names["B"])
+        assert {_bucket(int(fingerprint), math.ceil(20_000 / 190)) for fingerprint in key.value} == {bucket}
 
 
 def _bucket(fingerprint: int, buckets: int) -> int:

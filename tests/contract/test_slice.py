@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.engine import Engine
 
-from shoal.control import Control
+from shoal.control import Control, Ending
 from shoal.core.model import Counters, JobState, Request
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
@@ -21,10 +21,14 @@ from shoal.errors import StoreUnavailable
 from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
 from shoal.frontier.frontier import Frontier
+from shoal.frontier.watch import Watch
+from shoal.intake import Caps, Intake
 from shoal.store.archive import ArchiveReader, ArchiveWriter
 from shoal.store.database import open_database
-from shoal.store.jobs import JobStore
+from shoal.store.dead import DeadLetters
+from shoal.store.jobs import JobStore, NewJob
 from shoal.store.pages import DeadLetter, ItemRow, PageRow, PageStore
+from shoal.wiring import no_ring
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.slice import Slice, SliceLimits, SliceReport, SliceTools
@@ -63,17 +67,27 @@ class Plant:
     """A frontier and stores, and the means to run slices on them."""
 
     frontier: Frontier
+    watch: Watch
     jobs: JobStore
     pages: Troubled
     root: Path
 
     def submit(self, url: str, **settings: object) -> str:
         spec = JobSpec.model_validate({"urls": [url], "rate": "unlimited", "robots": False, **settings})
-        return self.control.submit(spec).job
+        return self.intake.submit(spec).job
+
+    @property
+    def intake(self) -> Intake:
+        caps, dead = Caps(10**9, 10**12), DeadLetters(self.pages.engine)
+        return Intake(self.frontier, self.watch, self.jobs, self.pages, dead, no_ring, caps, self.ending.finalise)
+
+    @property
+    def ending(self) -> Ending:
+        return Ending(self.frontier, self.jobs)
 
     @property
     def control(self) -> Control:
-        return Control(self.frontier, self.jobs, self.pages, lambda _queue: None)
+        return Control(self.frontier, self.jobs, self.pages, self.intake, self.ending, no_ring)
 
     def run(self, after: Callable[[Slice], object] = lambda _slice: None, grace_s: float = 1.0) -> SliceReport:
         """One slice to its end; `after` may talk to it once it runs."""
@@ -84,14 +98,14 @@ class Plant:
         client = HttpClient("test")
         archive = ArchiveWriter(self.root, 10_000_000)
         with ThreadPoolExecutor(2) as threads:
-            delivery = Delivery(self.frontier, self.pages, archive, self.control.finalise)
+            delivery = Delivery(self.frontier, self.pages, archive, self.ending.finalise)
             tools = SliceTools(
                 self.frontier,
                 Visitor(client, RobotsCache(client)),
                 delivery,
                 self._context_of,
                 lambda: None,
-                self.control.finalise,
+                self.ending.finalise,
                 threads,
             )
             run = Slice(tools, limits, {})
@@ -113,9 +127,11 @@ class Plant:
 @pytest.fixture
 def plant(valkey_url: str, tmp_path: Path) -> Generator[Plant]:
     engine = open_database(f"sqlite:///{tmp_path / 'shoal.db'}")
-    frontier = Frontier.at(f"{valkey_url}?db=2", prefix=f"slice-{uuid4().hex[:8]}")
-    yield Plant(frontier, JobStore(engine), Troubled(engine), tmp_path / "archive")
+    prefix = f"slice-{uuid4().hex[:8]}"
+    frontier, watch = Frontier.at(f"{valkey_url}?db=2", prefix), Watch.at(f"{valkey_url}?db=2", prefix)
+    yield Plant(frontier, watch, JobStore(engine), Troubled(engine), tmp_path / "archive")
     frontier.close_connections()
+    watch.close_connections()
     engine.dispose()
 
 
@@ -189,7 +205,7 @@ def test_requests_of_a_job_that_the_database_does_not_have_are_left_to_others(pl
     with serve(LinkedSite(pages=5, links=3, size=500)) as site:
         job = plant.submit(site.url)
         empty = open_database(f"sqlite:///{tmp_path / 'empty.db'}")
-        Plant(plant.frontier, JobStore(empty), plant.pages, plant.root).run()
+        Plant(plant.frontier, plant.watch, JobStore(empty), plant.pages, plant.root).run()
         empty.dispose()
         assert not site.hits
     status = plant.control.status(job)
@@ -211,11 +227,9 @@ def test_a_submission_that_was_cut_short_is_completed_by_resume(plant: Plant) ->
     with serve(LinkedSite(pages=20, links=5, size=500)) as site:
         urls = [site.link(f"/p/{number}") for number in range(12)]
         spec = JobSpec(urls=tuple(urls), follow=False, rate="unlimited", robots=False)
-        plant.jobs.create("cut", spec, 1)
-        plant.jobs.submit("cut", urls)
+        plant.jobs.create(NewJob("cut", spec, 1), [urls])
         assert plant.control.resume("cut") is JobState.RUNNING  # killed before the frontier heard of it
-        plant.jobs.create("half", spec, 1)
-        plant.jobs.submit("half", urls)
+        plant.jobs.create(NewJob("half", spec, 1), [urls])
         plant.frontier.create("half", spec)
         plant.frontier.admit("half", [Request(parse(urls[0]))])  # killed in the middle
         plant.control.resume("half")

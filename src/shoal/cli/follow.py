@@ -9,21 +9,14 @@ from contextlib import ExitStack, suppress
 
 from shoal.cli.crew import Crew
 from shoal.cli.interrupts import Interrupts
-from shoal.cli.output import (
-    PAGE_COLUMNS,
-    Record,
-    Writer,
-    item_columns,
-    item_record,
-    open_writer,
-    page_record,
-)
+from shoal.cli.output import Writer, open_writer
 from shoal.cli.progress import Display, live_display, summary
 from shoal.cli.talk import print_json, say, status_json
 from shoal.cli.view import View, format_of
 from shoal.core.model import JobState, JobStatus
 from shoal.core.spec import JobSpec
 from shoal.errors import RedisUnavailable, ShoalError
+from shoal.store.export import PAGE_COLUMNS, Record, item_columns, item_record, page_record
 from shoal.store.pages import PageStore
 from shoal.wiring import Platform
 

@@ -12,6 +12,9 @@ Limit = Annotated[int, typer.Option(envvar="SHOAL_LIMIT", min=1, help="How many 
 Watch = Annotated[bool, typer.Option("--watch", "-w", envvar="SHOAL_WATCH", help="Stay until the job ends.")]
 OnlyPages = Annotated[bool, typer.Option("--pages", envvar="SHOAL_ONLY_PAGES", help="Rows about pages, not items.")]
 PageUrl = Annotated[str, typer.Argument(help="A URL of the job.", show_default=False)]
+Replay = Annotated[bool, typer.Option("--replay", envvar="SHOAL_REPLAY", help="Try them once more.")]
+Reason = Annotated[str | None, typer.Option(envvar="SHOAL_REASON", help="Only those that died of this: http_503.")]
+OfHost = Annotated[str | None, typer.Option("--host", envvar="SHOAL_OF_HOST", help="Only those of this host.")]
 WithHeaders = Annotated[bool, typer.Option("--headers", envvar="SHOAL_HEADERS", help="Status line and headers too.")]
 
 
@@ -50,14 +53,27 @@ def results(
     show.write_results(job, format, output, pages=pages)
 
 
-def dead(job: opt.Job, format: opt.Format = None, output: opt.Output = None) -> None:  # noqa: A002 - the flag's name
-    """Print the requests that a job gave up on, with their reasons.
+def dead(
+    job: opt.Job,
+    replay: Replay = False,
+    reason: Reason = None,
+    host: OfHost = None,
+    format: opt.Format = None,  # noqa: A002 - the flag's name
+    output: opt.Output = None,
+    json: opt.Json = False,
+) -> None:
+    """Print the requests that a job gave up on, with their reasons; or try them once more.
 
     shoal dead k3x9 --format csv
+
+    shoal dead k3x9 --replay --reason http_503
     """
     from shoal.cli import show
 
-    show.write_dead(job, format, output)
+    if replay:
+        show.replay_dead(job, reason, host, json=json)
+    else:
+        show.write_dead(job, format, output, reason, host)
 
 
 def page(job: opt.Job, url: PageUrl, headers: WithHeaders = False) -> None:

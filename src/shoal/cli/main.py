@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from shoal import __version__
-from shoal.cli import jobs, ops, run
+from shoal.cli import jobs, keys, ops, run, up
 from shoal.cli.talk import say
 from shoal.errors import ShoalError
 
@@ -26,7 +26,9 @@ for _command in (run.crawl, run.scrape, run.resume):
     app.command(rich_help_panel="Fetch")(_command)
 for _command in (jobs.jobs, jobs.status, jobs.results, jobs.page, jobs.dead, jobs.pause, jobs.cancel):
     app.command(rich_help_panel="Jobs")(_command)
-app.command(rich_help_panel="Operate")(ops.worker)
+for _command in (up.up, ops.api, ops.worker, ops.beat):
+    app.command(rich_help_panel="Operate")(_command)
+app.add_typer(keys.app, rich_help_panel="Operate")
 
 
 def _show_version(wanted: bool) -> None:

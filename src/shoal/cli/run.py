@@ -165,7 +165,7 @@ def _submit_and_follow(
 
     with open_platform(settings, rings=crew.absent) as platform:
         interrupts.check()
-        job = platform.control.submit(spec).job
+        job = platform.intake.submit(spec).job
         if detach:
             print_json({"job": job}) if view.json else print(job)
             return 0

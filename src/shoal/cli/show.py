@@ -7,21 +7,17 @@ import time
 from datetime import UTC, datetime
 
 from shoal.cli.follow import POLL_S, result_columns
-from shoal.cli.output import (
-    DEAD_COLUMNS,
-    PAGE_COLUMNS,
-    dead_record,
-    item_record,
-    open_writer,
-    page_record,
-)
+from shoal.cli.output import open_writer
 from shoal.cli.progress import live_display, summary
 from shoal.cli.talk import print_json, say, status_json
 from shoal.cli.view import format_of
 from shoal.core.model import JobState, JobStatus
 from shoal.errors import NotFound
 from shoal.settings import read_settings
+from shoal.store.dead import Selection
+from shoal.store.export import DEAD_COLUMNS, PAGE_COLUMNS, dead_record, item_record, page_record
 from shoal.store.jobs import JobRow
+from shoal.store.pages import RowFilter
 from shoal.wiring import Platform, open_platform
 
 
@@ -67,13 +63,26 @@ def write_results(job: str, kind: str | None, output: str | None, *, pages: bool
                 writer.write(map(item_record, platform.pages.items(row.id)))
 
 
-def write_dead(job: str, kind: str | None, output: str | None) -> None:
+def write_dead(job: str, kind: str | None, output: str | None, reason: str | None, host: str | None) -> None:
     """Print the requests that a job gave up on, with their reasons."""
     target = output or "-"
     with open_platform(read_settings()) as platform:
-        found = platform.control.find(job)
+        letters = platform.pages.dead_letters(platform.control.find(job), RowFilter(reason=reason, host=host))
         with open_writer(target, format_of(target, kind), DEAD_COLUMNS) as writer:
-            writer.write(map(dead_record, platform.pages.dead_letters(found)))
+            writer.write(map(dead_record, letters))
+
+
+def replay_dead(job: str, reason: str | None, host: str | None, *, json: bool) -> None:
+    """Try dead letters once more."""
+    with open_platform(read_settings()) as platform:
+        row = platform.control.job(platform.control.find(job))
+        count = platform.intake.replay(row, Selection(reason=reason, host=host))
+    if json:
+        print_json({"job": row.id, "replayed": count})
+    elif count:
+        say(f"{count} requests of job {row.id} are tried again; if no worker runs: shoal resume {row.id}")
+    else:
+        say(f"job {row.id} has no such dead letters; `shoal dead {row.id}` lists those it has")
 
 
 def write_page(job: str, url: str, *, headers: bool) -> None:

@@ -64,6 +64,9 @@ def queue_name(engine: Engine, lane: Lane) -> str:
 
 
 ALL_QUEUES: tuple[str, ...] = tuple(queue_name(engine, lane) for engine in Engine for lane in Lane)
+"""Those that requests are leased from, the most urgent first."""
+CONTROL_QUEUE = "control"
+"""Housekeeping; there is nothing to lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,88 @@ class AdmitReport:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerBeat:
+    """A worker's sign of life."""
+
+    name: str
+    queues: tuple[str, ...]
+    processes: int
+    active: int
+    """Slices under way."""
+    slices: int
+    """Slices since it started."""
+    memory_mb: int
+    started_ms: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """What the frontier knows about a host, and how it will be treated."""
+
+    host: str
+    rate: float | None
+    """An operator's limit: requests a second, 0 is unlimited, None leaves it to the jobs."""
+    parallel: int | None
+    paused: bool
+    hold: timedelta
+    """Ask it for nothing during this time: it said so, or an operator."""
+    next_slot: timedelta
+    """Its bucket is empty until then."""
+    in_flight: int
+    latency_ms: int | None
+    waiting_jobs: int
+    """Jobs that stand at its cap."""
+    seen_ms: int
+    """Last asked or set."""
+
+    @property
+    def state(self) -> str:
+        if self.paused:
+            return "paused"
+        if self.hold:
+            return "held"
+        return "at_cap" if self.waiting_jobs else "open"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """How much waits in one queue, over all jobs."""
+
+    queue: str
+    queued: int
+    delayed: int
+    leased: int
+    jobs_due: int
+    """Running jobs that have something to lease, now or later."""
+
+    @property
+    def pending(self) -> int:
+        return self.queued + self.delayed + self.leased
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How full the frontier is."""
+
+    urls: int
+    memory: int
+    memory_limit: int
+    """Redis' own, in bytes; 0 is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A change of a job, as the frontier tells it."""
+
+    id: str
+    job: str
+    kind: str
+    """`state`, `ended` or `changed`."""
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class HostSpeed:
     """A host and how long it lately took to answer."""
 
@@ -206,6 +291,17 @@ class JobStatus:
     started_ms: int | None = None
     ended_ms: int | None = None
     now_ms: int = 0
+    open: bool = False
+    """More URLs may be submitted."""
+    rate: float = 0.0
+    """Pages a second over the last five to ten seconds."""
+
+    @property
+    def eta(self) -> timedelta | None:
+        """When what waits now would be done at the present rate; a crawl that finds more takes longer."""
+        if self.state is not JobState.RUNNING or not self.rate:
+            return None
+        return timedelta(seconds=self.counters.pending / self.rate)
 
     @property
     def redirects(self) -> int:

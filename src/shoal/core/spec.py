@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
@@ -23,10 +24,11 @@ Unlimited = Literal["unlimited"]
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 _RATE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*/\s*(?P<unit>s|sec|second|m|min|minute|h|hour)\Z")
+_SHOWN_CHARS = 200
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
-def _read_rate(value: object) -> object:
+def read_rate(value: object) -> object:
     """`4`, `0.5`, `30/m` or `unlimited`."""
     if isinstance(value, str) and (match := _RATE.match(value.strip())):
         return float(match["count"]) / _SECONDS[match["unit"][0]]
@@ -35,8 +37,11 @@ def _read_rate(value: object) -> object:
     return value
 
 
-Rate = Annotated[Annotated[float, Field(gt=0, le=100_000)] | Unlimited, BeforeValidator(_read_rate)]
+Rate = Annotated[Annotated[float, Field(gt=0, le=100_000)] | Unlimited, BeforeValidator(read_rate)]
 Parallel = Annotated[int, Field(ge=1, le=100_000)] | Unlimited
+
+
+Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,60}$")]
 
 
 class JobSpec(BaseModel):
@@ -48,6 +53,10 @@ class JobSpec(BaseModel):
     """Start URLs of a crawl, or the very URLs to fetch."""
     name: str = Field(default="", max_length=200)
     """A label for people."""
+    labels: tuple[Label, ...] = Field(default=(), max_length=20)
+    """Words to find the job by: letters, digits and `_.:-`."""
+    open: bool = False
+    """Stay open for more URLs until the job is closed."""
     follow: bool = True
     """Follow links; false fetches just the URLs."""
     hosts: tuple[str, ...] = ()
@@ -186,24 +195,52 @@ def _problem_of(name: str, expression: str) -> str | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """One thing that is wrong with what somebody sent."""
+
+    place: str
+    """A field, such as `rate` or `fields.title`; empty for the whole."""
+    message: str
+
+
 def read_spec(values: Mapping[str, Any], where: str = "job") -> JobSpec:
     """A validated job, or one error that lists everything that is wrong with it."""
     try:
         return JobSpec.model_validate(values)
     except ValidationError as exc:
-        lines = [_explain(dict(error), values) for error in exc.errors(include_url=False)]
+        lines = [f"{flaw.place}: {flaw.message}" for flaw in flaws_of(exc, values, JobSpec)]
         raise BadSpec("\n".join([f"{where} is not valid:", *(f"  - {line}" for line in lines)])) from exc
 
 
-def _explain(error: dict[str, Any], values: Mapping[str, Any]) -> str:
-    place = _place(error["loc"])
+def flaws_of(exc: ValidationError, values: Mapping[str, Any], model: type[BaseModel]) -> list[Flaw]:
+    """Everything that is wrong, each with its place; a name that was probably meant is named."""
+    messages: dict[str, list[str]] = {}
+    shown: dict[str, str] = {}
+    for error in exc.errors(include_url=False):
+        place = _place(error["loc"])
+        messages.setdefault(place, []).append(_message(dict(error), place, values, model))
+        shown[place] = _shown(dict(error), place)
+    return [Flaw(place, "; or ".join(dict.fromkeys(texts)) + shown[place]) for place, texts in messages.items()]
+
+
+def _message(error: dict[str, Any], place: str, values: Mapping[str, Any], model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
-        near = get_close_matches(place, JobSpec.model_fields, n=1, cutoff=0.6)
+        near = get_close_matches(place, model.model_fields, n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]!r}?" if near and near[0] not in values else ""
-        return f"{place}: there is no such setting{hint}"
+        return f"there is no such setting{hint}"
+    if error["type"] == "model_type":
+        return 'an object with settings is needed, such as {"urls": ["https://example.com/"]}'
     message = str(error["msg"]).removeprefix("Value error, ")
-    plain = place and not place.startswith("headers")  # these may be secrets
-    return f"{place}: {message[:1].lower()}{message[1:]}" + (f" (got {error['input']!r})" if plain else "")
+    return message[:1].lower() + message[1:]
+
+
+def _shown(error: dict[str, Any], place: str) -> str:
+    """What was given, unless it may be a secret or says nothing."""
+    if error["type"] in ("extra_forbidden", "model_type", "missing") or not place or place.startswith("headers"):
+        return ""
+    text = repr(error["input"])
+    return f" (got {text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + '…'})"
 
 
 def _place(loc: Iterable[int | str]) -> str:

@@ -9,10 +9,12 @@ worker waits for long.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
+from enum import Enum
 from typing import cast
 
+import orjson
 import redis
 
 from shoal.core.model import (
@@ -28,6 +30,7 @@ from shoal.core.model import (
     Request,
     Settlement,
     SettleReport,
+    WorkerBeat,
 )
 from shoal.core.spec import JobSpec
 from shoal.frontier.entry import decode_record, encode
@@ -37,11 +40,36 @@ ADMIT_AT_ONCE = 2_000
 SETTLE_AT_ONCE = 500
 LEASE_AT_MOST = 1_000
 FORGET_AT_ONCE = 5_000
+REMEMBER_AT_ONCE = 5_000
+SWEEP_AT_ONCE = 1_000
 RING_LIFETIME = timedelta(seconds=15)
+BEAT_LIFETIME = timedelta(seconds=20)
 BURST_WINDOW_S = 0.1
 """A bucket holds this much time's worth of requests (at least one), so that a fast rate is not lost to late leases."""
 
+RATE_LEAST_MS = 1_000
+
 _COUNTERS = tuple(field.name for field in fields(Counters))
+
+
+class Keep(Enum):
+    """No change."""
+
+    KEEP = "keep"
+
+
+KEEP = Keep.KEEP
+
+
+@dataclass(frozen=True, slots=True)
+class HostChange:
+    """An operator's word on a host: None takes a limit back to what the jobs say, 0 is unlimited."""
+
+    rate: float | Keep | None = KEEP
+    parallel: int | Keep | None = KEEP
+    paused: bool | Keep = KEEP
+    hold: timedelta | Keep = KEEP
+    """Ask it for nothing during this time; zero ends a hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +102,12 @@ class Frontier:
 
     # --- a job's life -------------------------------------------------------------------------------------------
 
-    def create(self, job: str, spec: JobSpec) -> bool:
-        """Make a job known; it stays open for URLs until `close`. False when it was known already."""
-        rate = spec.requests_per_second
-        args: list[Arg] = [job, spec.queue, rate, _burst(rate), spec.requests_at_once, spec.weight, spec.pages or 0]
-        return bool(self._scripts.call("create", args))
+    def create(self, job: str, spec: JobSpec, expected: int = 0) -> bool:
+        """Make a job known; it stays open for URLs until `close`. False when it was known already.
+
+        Room is made at once for as many URLs as are expected, rather than little by little.
+        """
+        return bool(self._scripts.call("create", [job, *_limits(spec).values(), expected]))
 
     def admit(self, job: str, candidates: Sequence[Candidate], duplicates: int = 0) -> AdmitReport:
         """Let in what the job has not seen; `duplicates` are those that the caller recognised itself."""
@@ -116,23 +145,64 @@ class Frontier:
             if left:
                 return left == 1
 
-    def configure_host(
-        self,
-        host: str,
-        *,
-        rate: float | None = None,
-        parallel: int | None = None,
-        hold: timedelta | None = None,
-    ) -> None:
-        """An operator's word on a host: limits of None are left to the jobs, 0 is unlimited; no hold, no change."""
-        args: list[Arg] = [
-            host,
-            "" if rate is None else rate,
-            "" if rate is None else _burst(rate),
-            "" if parallel is None else parallel,
-            "" if hold is None else _ms(hold),
-        ]
+    def restore(self, job: str, spec: JobSpec, status: JobStatus) -> bool:
+        """Make a finished job known again with its sums; open until `close`. False when it is known."""
+        fields: list[Arg] = []
+        for name, value in _limits(spec).items():
+            fields += (name, value)
+        for name in _COUNTERS:
+            fields += (name, getattr(status.counters, name))
+        fields += ("redirects", status.redirects)
+        if status.started_ms is not None:
+            fields += ("started", status.started_ms)
+        new = self._scripts.call("restore", [job, status.counters.seen, *fields])
+        if new and status.reasons:
+            with translated_errors("restore"):
+                self._client.hset(f"{self._prefix}:reasons:{job}", mapping={**status.reasons})
+        return bool(new)
+
+    def remember(self, job: str, fingerprints: Sequence[int]) -> None:
+        """What a restored job has seen."""
+        for start in range(0, len(fingerprints), REMEMBER_AT_ONCE):
+            self._scripts.call("remember", [job, *fingerprints[start : start + REMEMBER_AT_ONCE]])
+
+    def replay(self, job: str, token: str, dead: Sequence[tuple[Request, str]]) -> JobState | None:
+        """Try dead requests, each with the reason it died of, once more; the same token twice changes nothing."""
+        state: str = ""
+        for number, start in enumerate(range(0, len(dead), ADMIT_AT_ONCE)):
+            args: list[Arg] = [job, f"{token}.{number}"]
+            for request, reason in dead[start : start + ADMIT_AT_ONCE]:
+                args += (request.url.host, reason, encode(request))
+            state, _ = self._scripts.call("replay", args)
+        return _state(state)
+
+    def configure_job(self, job: str, spec: JobSpec) -> JobState | None:
+        """Change a job's limits and its queue to what the spec says now."""
+        args: list[Arg] = [job]
+        for name, value in _limits(spec).items():
+            args += (name, value)
+        return _state(self._scripts.call("configure_job", args))
+
+    def configure_host(self, host: str, change: HostChange) -> None:
+        """An operator's word on a host."""
+        args: list[Arg] = [host]
+        if not isinstance(change.rate, Keep):
+            args += ("rate", _or_none(change.rate), "burst", "" if change.rate is None else _burst(change.rate))
+        if not isinstance(change.parallel, Keep):
+            args += ("parallel", _or_none(change.parallel))
+        if not isinstance(change.paused, Keep):
+            args += ("paused", 1 if change.paused else "")
+        if not isinstance(change.hold, Keep):
+            args += ("hold", _ms(change.hold) if change.hold else "")
         self._scripts.call("configure_host", args)
+
+    def throttle(self, key: str, rate: float, burst: float) -> timedelta:
+        """One more request of an API key: zero when it may, else the time after which to ask again."""
+        return timedelta(milliseconds=int(self._scripts.call("throttle", [key, rate, max(1.0, burst)])))
+
+    def sweep(self) -> int:
+        """Hosts unused for a day leave the list."""
+        return int(self._scripts.call("sweep", [SWEEP_AT_ONCE]))
 
     # --- a request's way ----------------------------------------------------------------------------------------
 
@@ -187,32 +257,69 @@ class Frontier:
         due = {q: timedelta(milliseconds=wait) for q, wait in zip(queues, waits, strict=True) if wait >= 0}
         return Glance(expired, due)
 
-    def is_open(self, job: str) -> bool:
-        """Is the submission of this job's URLs unfinished? Also when it never reached the frontier."""
-        with translated_errors("is_open"):
-            return self._client.hget(f"{self._prefix}:job:{job}", "open") in (None, "1")
-
     def status(self, job: str) -> JobStatus | None:
         """The job as the frontier knows it; None when it does not."""
+        return self.statuses([job])[0]
+
+    def statuses(self, jobs: Sequence[str]) -> list[JobStatus | None]:
+        """Several jobs in one round trip, each as it was at one moment."""
+        found: list[JobStatus | None] = []
         with translated_errors("status"):
             pipeline = self._client.pipeline(transaction=True)
-            pipeline.hgetall(f"{self._prefix}:job:{job}")
-            pipeline.hgetall(f"{self._prefix}:reasons:{job}")
-            pipeline.zrange(f"{self._prefix}:slow:{job}", 0, 4, desc=True, withscores=True)
+            for job in jobs:
+                pipeline.hgetall(f"{self._prefix}:job:{job}")
+                pipeline.hgetall(f"{self._prefix}:reasons:{job}")
+                pipeline.zrange(f"{self._prefix}:slow:{job}", 0, 4, desc=True, withscores=True)
             pipeline.time()
-            values, reasons, slow, (seconds, micros) = pipeline.execute()
-        if not values:
-            return None
-        return JobStatus(
-            job,
-            JobState(values["state"]),
-            Counters(**{name: int(values.get(name, 0)) for name in _COUNTERS}),
-            {name: int(count) for name, count in reasons.items()},
-            tuple(HostSpeed(host, int(latency)) for host, latency in slow),
-            _optional_int(values.get("started")),
-            _optional_int(values.get("ended")),
-            seconds * 1000 + micros // 1000,
-        )
+            *answers, (seconds, micros) = pipeline.execute()
+        now = seconds * 1000 + micros // 1000
+        for i, job in enumerate(jobs):
+            values, reasons, slow = answers[3 * i : 3 * i + 3]
+            found.append(_status(job, values, reasons, slow, now) if values else None)
+        return found
+
+    def known_jobs(self) -> list[str]:
+        """Every job that lives in the frontier."""
+        with translated_errors("known_jobs"):
+            return sorted(cast("set[str]", self._client.smembers(f"{self._prefix}:jobs")))
+
+    def ended_jobs(self, ago: timedelta) -> list[str]:
+        """Jobs that ended at least so long ago and still have keys."""
+        jobs = self.known_jobs()
+        with translated_errors("ended_jobs"):
+            pipeline = self._client.pipeline(transaction=False)
+            for job in jobs:
+                pipeline.hget(f"{self._prefix}:job:{job}", "ended")
+            pipeline.time()
+            *ended, (seconds, _) = pipeline.execute()
+        latest = seconds * 1000 - _ms(ago)
+        return [job for job, at in zip(jobs, ended, strict=True) if at is not None and int(at) <= latest]
+
+    # --- workers -------------------------------------------------------------------------------------------------
+
+    def heartbeat(self, beat: WorkerBeat, lifetime: timedelta = BEAT_LIFETIME) -> None:
+        """A worker lives; unless it says so again it is forgotten after `lifetime`."""
+        with translated_errors("heartbeat"):
+            worker = beat.name
+            seconds, _ = self._client.time()
+            pipeline = self._client.pipeline(transaction=True)
+            pipeline.set(f"{self._prefix}:worker:{worker}", orjson.dumps(asdict(beat)), ex=lifetime)
+            pipeline.zadd(f"{self._prefix}:workers", {worker: seconds * 1000 + lifetime // timedelta(milliseconds=1)})
+            pipeline.zremrangebyscore(f"{self._prefix}:workers", "-inf", seconds * 1000)
+            pipeline.execute()
+
+    def depart(self, worker: str) -> None:
+        """A worker has stopped."""
+        with translated_errors("depart"):
+            pipeline = self._client.pipeline(transaction=True)
+            pipeline.delete(f"{self._prefix}:worker:{worker}")
+            pipeline.zrem(f"{self._prefix}:workers", worker)
+            pipeline.execute()
+
+    def count_slice(self) -> None:
+        """One more slice was run."""
+        with translated_errors("stats"):
+            self._client.hincrby(f"{self._prefix}:stats", "slices", 1)
 
     # --- doorbells ----------------------------------------------------------------------------------------------
 
@@ -229,6 +336,49 @@ class Frontier:
 
 def _burst(rate: float) -> float:
     return max(1.0, rate * BURST_WINDOW_S)
+
+
+def _or_none(value: Arg | None) -> Arg:
+    return "" if value is None else value
+
+
+def _limits(spec: JobSpec) -> dict[str, Arg]:
+    """A job's limits as its hash has them, in the order of create.lua."""
+    rate = spec.requests_per_second
+    return {
+        "queue": spec.queue,
+        "rate": rate,
+        "burst": _burst(rate),
+        "parallel": spec.requests_at_once,
+        "weight": spec.weight,
+        "pages": spec.pages or 0,
+    }
+
+
+def _status(
+    job: str, values: dict[str, str], reasons: dict[str, str], slow: list[tuple[str, float]], now_ms: int
+) -> JobStatus:
+    return JobStatus(
+        job,
+        JobState(values["state"]),
+        Counters(**{name: int(values.get(name, 0)) for name in _COUNTERS}),
+        {name: int(count) for name, count in reasons.items()},
+        tuple(HostSpeed(host, int(latency)) for host, latency in slow),
+        _optional_int(values.get("started")),
+        _optional_int(values.get("ended")),
+        now_ms,
+        values.get("open") == "1",
+        _rate(values, now_ms),
+    )
+
+
+def _rate(values: dict[str, str], now_ms: int) -> float:
+    """Pages a second since the earlier mark, or since the first lease."""
+    since = values.get("since") or values.get("started")
+    if since is None or "ended" in values:
+        return 0.0
+    done = int(values.get("done", 0)) - int(values.get("since_done", 0))
+    return round(1000 * done / max(RATE_LEAST_MS, now_ms - int(since)), 2)
 
 
 def _triple(candidate: Candidate) -> tuple[Arg, Arg, Arg]:

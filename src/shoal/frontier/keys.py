@@ -1,7 +1,7 @@
 """Every key that the frontier keeps in Redis: this is the one list.
 
 The Lua prelude builds the same names; a test holds the two together. `{P}` is the prefix, J a job, H a host (name and,
-unless it is the scheme's own, port), Q a queue, B a bucket, L a level, G a lease group.
+unless it is the scheme's own, port), Q a queue, B a bucket, L a level, G a lease group, K an API key, W a worker.
 """
 
 from __future__ import annotations
@@ -40,5 +40,12 @@ KEYS: tuple[KeyPattern, ...] = (
     KeyPattern("lease", "{P}:lease:{G}", "hash", "index → record", "until settled, released or reaped"),
     KeyPattern("sequence", "{P}:sequence", "string", "number of the last lease group", "for good"),
     KeyPattern("jobs", "{P}:jobs", "set", "jobs that the frontier knows", "until forget"),
+    KeyPattern("depth", "{P}:depth:{Q}", "hash", "how many requests are queued, delayed, leased", "for good"),
+    KeyPattern("hosts", "{P}:hosts", "zset", "host → ms when it was last asked or set", "a day unused"),
+    KeyPattern("stats", "{P}:stats", "hash", "outcomes, leases reaped, late settlements, slices → count", "for good"),
+    KeyPattern("events", "{P}:events", "stream", "changes of jobs' states", "the last 10,000"),
+    KeyPattern("limit", "{P}:limit:{K}", "string", "next free slot of an API key", "until it is past"),
+    KeyPattern("workers", "{P}:workers", "zset", "worker → ms until when it counts as alive", "until it is past"),
+    KeyPattern("worker", "{P}:worker:{W}", "string", "a worker's last sign of life", "20 s"),
     KeyPattern("ring", "{P}:ring:{Q}", "string", "a doorbell is on its way", "15 s"),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 import secrets
+import shutil
 import time
 import zlib
 from collections.abc import Generator, Mapping
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import BinaryIO
 from uuid import uuid4
 
@@ -138,10 +140,23 @@ class ArchiveWriter:
 
 
 class ArchiveReader:
-    """Reads single responses back."""
+    """Reads single responses back, and removes what nobody wants any more."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
+
+    def ping(self) -> None:
+        """Raises ArchiveUnavailable when the archive cannot be reached or written."""
+        with _translated(self._root):
+            self._root.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile(dir=self._root, prefix=".probe-"):
+                pass
+
+    def remove(self, job: str) -> None:
+        """Delete all segments of a job."""
+        with _translated(self._root):
+            if (self._root / job).is_dir():
+                shutil.rmtree(self._root / job)
 
     def read(self, ref: ArchiveRef) -> Exchange:
         """The response that a page row points to."""

@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from shoal.errors import InputError, StoreUnavailable
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest migration. Known here so that the usual start does not import Alembic; a test keeps it true."""
 
 BUSY_TIMEOUT_MS = 30_000
@@ -23,11 +23,13 @@ MIGRATION_LOCK = 5_440_015
 """PostgreSQL's advisory lock for those who start at once."""
 
 
-def open_database(url: str) -> Engine:
-    """An engine whose schema is current."""
+def open_database(url: str, *, durable: bool = False) -> Engine:
+    """An engine whose schema is current; `durable` waits for the disk at each commit, as PostgreSQL always does."""
     engine = _engine(url)
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
+        if durable:
+            event.listen(engine, "connect", _wait_for_the_disk)
     try:
         with engine.connect() as connection:
             current = _revision(connection) == HEAD
@@ -63,6 +65,10 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def _wait_for_the_disk(connection: sqlite3.Connection, _record: object) -> None:
+    connection.execute("PRAGMA synchronous=FULL")
 
 
 def _revision(connection: Connection) -> str | None:

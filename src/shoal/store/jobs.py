@@ -1,19 +1,27 @@
-"""Job rows and the URLs that were submitted with them: what Redis can be rebuilt from."""
+"""Job rows and what was submitted to them: what Redis can be rebuilt from.
+
+A submission is written before the frontier sees it and marked `admitted` afterwards. One that stays unmarked was cut
+short, and can be carried out again: the frontier takes nothing twice.
+"""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 
+from shoal.core.access import DEFAULT_TENANT
 from shoal.core.model import Counters, HostSpeed, JobState, JobStatus
 from shoal.core.spec import JobSpec
 from shoal.store.pages import translated_errors
-from shoal.store.tables import jobs, submissions
+from shoal.store.tables import idempotency, jobs, submissions
+
+URLS, REPLAY = "urls", "replay"
+"""Kinds of submissions: URLs, or dead letters to be tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,58 +36,190 @@ class JobRow:
     created_ms: int
     status: JobStatus | None
     """The sums at the last change of state."""
+    tenant: str = DEFAULT_TENANT
+    request_id: str = ""
+    open: bool = False
+    """More URLs may be submitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job about to be recorded."""
+
+    id: str
+    spec: JobSpec
+    created_ms: int
+    tenant: str = DEFAULT_TENANT
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A client's word that the same submission may come twice and counts once."""
+
+    key: str
+    digest: str
+    """Of the submission: the key must not be used for another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A batch of lines that was submitted."""
+
+    id: int
+    kind: str
+    lines: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs to list; None is any."""
+
+    tenant: str | None = None
+    state: JobState | None = None
+    lane: str | None = None
+    label: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    before: tuple[int, str] | None = None
+    """(created_ms, id) of the last job of the page before."""
 
 
 class JobStore:
-    """Jobs and their submitted URLs."""
+    """Jobs and their submissions."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def create(self, job: str, spec: JobSpec, created_ms: int) -> None:
-        """Record a job; its URLs follow with `submit`."""
+    # --- submitting ----------------------------------------------------------------------------------------------
+
+    def create(self, new: NewJob, batches: Iterable[Sequence[str]] = (), claim: Claim | None = None) -> list[int]:
+        """Record a job and its URLs, all or nothing; returns the submissions' ids. Raises Claimed."""
+        spec = new.spec
         values = {
-            "id": job,
+            "id": new.id,
             "name": spec.name,
-            "spec": spec.model_dump(mode="json", exclude={"urls"}, exclude_defaults=True),
+            "spec": _spec_json(spec),
             "queue": spec.queue,
             "state": JobState.RUNNING.value,
-            "created_ms": created_ms,
+            "created_ms": new.created_ms,
+            "tenant": new.tenant,
+            "request_id": new.request_id,
+            "labels": _labels(spec),
+            "open": spec.open,
         }
         with translated_errors(), self._engine.begin() as connection:
+            if claim:
+                self._claim(connection, new, claim)
             connection.execute(sa.insert(jobs).values(values))
+            return [insert_submission(connection, new.id, URLS, batch, new.created_ms) for batch in batches]
 
-    def submit(self, job: str, urls: Sequence[str]) -> None:
-        """Keep submitted URLs durably before the frontier sees them."""
-        body = zlib.compress("\n".join(urls).encode(), 1)
+    def _claim(self, connection: Connection, new: NewJob, claim: Claim) -> None:
+        if self._engine.dialect.name == "postgresql":
+            from sqlalchemy.dialects.postgresql import insert
+        else:
+            from sqlalchemy.dialects.sqlite import insert
+        values = {"tenant": new.tenant, "key": claim.key, "digest": claim.digest, "job": new.id}
+        statement = insert(idempotency).values(**values, created_ms=new.created_ms).on_conflict_do_nothing()
+        if connection.execute(statement.returning(idempotency.c.job)).first():
+            return
+        query = sa.select(idempotency.c.job, idempotency.c.digest).where(
+            idempotency.c.tenant == new.tenant, idempotency.c.key == claim.key
+        )
+        job, digest = connection.execute(query).one()
+        raise Claimed(job, same=digest == claim.digest)
+
+    def submit(
+        self, job: str, lines: Sequence[str], created_ms: int, *, kind: str = URLS, done: Iterable[int] = ()
+    ) -> int:
+        """Keep a batch durably before the frontier sees it; `done` are earlier ones that it has seen."""
         with translated_errors(), self._engine.begin() as connection:
-            connection.execute(sa.insert(submissions).values(job=job, count=len(urls), urls=body))
+            _mark_admitted(connection, done)
+            return insert_submission(connection, job, kind, lines, created_ms)
+
+    def mark_admitted(self, ids: Iterable[int]) -> None:
+        """These submissions are in the frontier."""
+        with translated_errors(), self._engine.begin() as connection:
+            _mark_admitted(connection, ids)
+
+    def waiting(self, job: str) -> Iterator[Submission]:
+        """Submissions that may not have reached the frontier, one at a time."""
+        last = 0
+        while True:
+            query = (
+                sa.select(submissions)
+                .where(submissions.c.job == job, submissions.c.id > last, ~submissions.c.admitted)
+                .order_by(submissions.c.id)
+                .limit(1)
+            )
+            with translated_errors(), self._engine.connect() as connection:
+                row = connection.execute(query).mappings().first()
+            if row is None:
+                return
+            last = row["id"]
+            yield Submission(last, row["kind"], _unpack(row["urls"]))
+
+    def cut_short(self, before_ms: int, limit: int = 100) -> list[str]:
+        """Jobs with submissions from before this time that were not carried out."""
+        query = (
+            sa.select(submissions.c.job)
+            .where(~submissions.c.admitted, submissions.c.created_ms < before_ms)
+            .group_by(submissions.c.job)
+            .limit(limit)
+        )
+        with translated_errors(), self._engine.connect() as connection:
+            return list(connection.execute(query).scalars())
 
     def submitted(self, job: str) -> Iterator[list[str]]:
         """The submitted URLs, batch by batch."""
-        query = sa.select(submissions.c.urls).where(submissions.c.job == job).order_by(submissions.c.id)
+        query = (
+            sa.select(submissions.c.urls)
+            .where(submissions.c.job == job, submissions.c.kind == URLS)
+            .order_by(submissions.c.id)
+        )
         with translated_errors(), self._engine.connect() as connection:
             for (body,) in connection.execute(query):
-                yield zlib.decompress(body).decode().split("\n")
+                yield _unpack(body)
+
+    # --- looking -------------------------------------------------------------------------------------------------
 
     def get(self, job: str) -> JobRow | None:
         """One job."""
+        query = sa.select(jobs).where(jobs.c.id == job, jobs.c.deleted_ms.is_(None))
         with translated_errors(), self._engine.connect() as connection:
-            row = connection.execute(sa.select(jobs).where(jobs.c.id == job)).mappings().first()
+            row = connection.execute(query).mappings().first()
         return None if row is None else _row(row)
 
     def find(self, start: str, limit: int = 20) -> list[str]:
         """Ids that start like this, so that people can type the first letters."""
         pattern = start.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        query = sa.select(jobs.c.id).where(jobs.c.id.like(pattern, escape="\\")).limit(limit)
+        query = (
+            sa.select(jobs.c.id).where(jobs.c.id.like(pattern, escape="\\"), jobs.c.deleted_ms.is_(None)).limit(limit)
+        )
         with translated_errors(), self._engine.connect() as connection:
             return list(connection.execute(query).scalars())
 
-    def newest(self, limit: int = 50) -> list[JobRow]:
+    def newest(self, limit: int = 50, wanted: JobFilter | None = None) -> list[JobRow]:
         """The last jobs, newest first."""
-        query = sa.select(jobs).order_by(jobs.c.created_ms.desc(), jobs.c.id.desc()).limit(limit)
+        query = sa.select(jobs).where(jobs.c.deleted_ms.is_(None), *_conditions(wanted or JobFilter()))
+        query = query.order_by(jobs.c.created_ms.desc(), jobs.c.id.desc()).limit(limit)
         with translated_errors(), self._engine.connect() as connection:
             return [_row(row) for row in connection.execute(query).mappings()]
+
+    def count_by_state(self, tenant: str | None = None) -> dict[JobState, int]:
+        """How many jobs there are."""
+        query = sa.select(jobs.c.state, sa.func.count()).where(jobs.c.deleted_ms.is_(None)).group_by(jobs.c.state)
+        if tenant is not None:
+            query = query.where(jobs.c.tenant == tenant)
+        with translated_errors(), self._engine.connect() as connection:
+            return {JobState(state): count for state, count in connection.execute(query)}
+
+    def ping(self) -> None:
+        """Raises StoreUnavailable when the database cannot be read."""
+        with translated_errors(), self._engine.connect() as connection:
+            connection.execute(sa.select(sa.literal(1)))
+
+    # --- changing ------------------------------------------------------------------------------------------------
 
     def record(self, status: JobStatus) -> None:
         """Write down a job's state and sums."""
@@ -89,14 +229,122 @@ class JobStore:
             "ended_ms": status.ended_ms,
             "status": _status_json(status),
         }
+        self._update(status.job, values)
+
+    def edit(self, job: str, spec: JobSpec) -> None:
+        """Replace a job's spec."""
+        values = {"spec": _spec_json(spec), "queue": spec.queue, "name": spec.name, "labels": _labels(spec)}
+        self._update(job, values)
+
+    def close(self, job: str) -> None:
+        """No more URLs will be submitted."""
+        self._update(job, {"open": False})
+
+    def _update(self, job: str, values: dict[str, Any]) -> None:
         with translated_errors(), self._engine.begin() as connection:
-            connection.execute(sa.update(jobs).where(jobs.c.id == status.job).values(values))
+            connection.execute(sa.update(jobs).where(jobs.c.id == job).values(values))
+
+    # --- removing ------------------------------------------------------------------------------------------------
+
+    def give_up(self, job: str, at_ms: int) -> None:
+        """The job is gone for everybody; its data is removed later."""
+        self._update(job, {"deleted_ms": at_ms})
+
+    def given_up(self, limit: int = 100) -> list[str]:
+        """Jobs whose data waits to be removed."""
+        query = sa.select(jobs.c.id).where(jobs.c.deleted_ms.is_not(None)).limit(limit)
+        with translated_errors(), self._engine.connect() as connection:
+            return list(connection.execute(query).scalars())
+
+    def remove(self, job: str) -> None:
+        """The last traces of a job: its submissions and its row."""
+        with translated_errors(), self._engine.begin() as connection:
+            connection.execute(sa.delete(submissions).where(submissions.c.job == job))
+            connection.execute(sa.delete(idempotency).where(idempotency.c.job == job))
+            connection.execute(sa.delete(jobs).where(jobs.c.id == job))
+
+    def forget_claims(self, before_ms: int) -> None:
+        """Idempotency keys older than this may be used again."""
+        with translated_errors(), self._engine.begin() as connection:
+            connection.execute(sa.delete(idempotency).where(idempotency.c.created_ms < before_ms))
+
+
+class Claimed(Exception):
+    """This Idempotency-Key has made a job already."""
+
+    def __init__(self, job: str, *, same: bool) -> None:
+        super().__init__(job)
+        self.job = job
+        self.same = same
+        """Was it the same submission?"""
+
+
+def insert_submission(connection: Connection, job: str, kind: str, lines: Sequence[str], created_ms: int) -> int:
+    """Within a transaction: a batch that is not in the frontier yet. Returns its id."""
+    values = {
+        "job": job,
+        "kind": kind,
+        "count": len(lines),
+        "urls": zlib.compress("\n".join(lines).encode(), 1),
+        "created_ms": created_ms,
+        "admitted": False,
+    }
+    key = connection.execute(sa.insert(submissions).values(values)).inserted_primary_key
+    return int(key[0]) if key else 0
+
+
+def _mark_admitted(connection: Connection, ids: Iterable[int]) -> None:
+    wanted = list(ids)
+    if wanted:
+        connection.execute(sa.update(submissions).where(submissions.c.id.in_(wanted)).values(admitted=True))
+
+
+def _unpack(body: bytes) -> list[str]:
+    text = zlib.decompress(body).decode()
+    return text.split("\n") if text else []
+
+
+def _conditions(wanted: JobFilter) -> list[sa.ColumnElement[bool]]:
+    found: list[sa.ColumnElement[bool]] = []
+    if wanted.tenant is not None:
+        found.append(jobs.c.tenant == wanted.tenant)
+    if wanted.state is not None:
+        found.append(jobs.c.state == wanted.state.value)
+    if wanted.lane is not None:
+        found.append(jobs.c.queue.like(f"%.{wanted.lane}"))
+    if wanted.label is not None:
+        found.append(jobs.c.labels.contains(f" {wanted.label} ", autoescape=True))
+    if wanted.since_ms is not None:
+        found.append(jobs.c.created_ms >= wanted.since_ms)
+    if wanted.until_ms is not None:
+        found.append(jobs.c.created_ms < wanted.until_ms)
+    if wanted.before is not None:
+        found.append(sa.tuple_(jobs.c.created_ms, jobs.c.id) < sa.tuple_(*map(sa.literal, wanted.before)))
+    return found
+
+
+def _labels(spec: JobSpec) -> str:
+    return f" {' '.join(spec.labels)} " if spec.labels else ""
+
+
+def _spec_json(spec: JobSpec) -> dict[str, Any]:
+    return spec.model_dump(mode="json", exclude={"urls", "open"}, exclude_defaults=True)
 
 
 def _row(row: sa.RowMapping) -> JobRow:
     status = None if row["status"] is None else _status(row["id"], row["status"])
     spec = JobSpec.model_validate(row["spec"])
-    return JobRow(row["id"], row["name"], spec, JobState(row["state"]), row["created_ms"], status)
+    return JobRow(
+        row["id"],
+        row["name"],
+        spec,
+        JobState(row["state"]),
+        row["created_ms"],
+        status,
+        row["tenant"],
+        row["request_id"],
+        row["open"],
+    )
 
 
 def _status_json(status: JobStatus) -> dict[str, Any]:
@@ -113,4 +361,5 @@ def _status(job: str, saved: dict[str, Any]) -> JobStatus:
         started_ms=saved["started_ms"],
         ended_ms=saved["ended_ms"],
         now_ms=saved["now_ms"],
+        open=saved.get("open", False),
     )

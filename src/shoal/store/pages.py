@@ -45,6 +45,8 @@ class PageRow:
     redirect: str | None = None
     canonical: str | None = None
     archive: ArchiveRef | None = None
+    request_id: str = ""
+    """Of the submission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,21 @@ class DeadLetter:
     depth: int
     attempts: int
     at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """Which rows to read; None is any."""
+
+    status: int | None = None
+    host: str | None = None
+    outcome: str | None = None
+    reason: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+
+EVERYTHING = RowFilter()
 
 
 class PageStore:
@@ -103,42 +120,80 @@ class PageStore:
             row = connection.execute(query).mappings().first()
         return None if row is None else _page_of(row)
 
-    def pages_after(self, job: str, last_id: int, limit: int = 1000) -> list[tuple[int, PageRow]]:
+    def page_by_id(self, page: int) -> PageRow | None:
+        """One page by the number of its row."""
+        with self._transaction() as connection:
+            row = connection.execute(sa.select(pages).where(pages.c.id == page)).mappings().first()
+        return None if row is None else _page_of(row)
+
+    def pages_after(
+        self, job: str, last_id: int, limit: int = 1000, wanted: RowFilter = EVERYTHING
+    ) -> list[tuple[int, PageRow]]:
         """Pages written after the one with this id."""
-        return [(row["id"], _page_of(row)) for row in self._after(pages, job, last_id, limit)]
+        return [(row["id"], _page_of(row)) for row in self._after(pages, job, last_id, limit, wanted)]
 
     def pages(self, job: str) -> Iterator[PageRow]:
         """All pages of a job in order of arrival."""
         yield from map(_page_of, self._walk(pages, job))
 
-    def items_after(self, job: str, last_id: int, limit: int = 1000) -> list[tuple[int, ItemRow]]:
-        """Items written after the one with this id."""
-        return [(row["id"], _item_of(row)) for row in self._after(items, job, last_id, limit)]
+    def items_after(
+        self, job: str, last_id: int, limit: int = 1000, wanted: RowFilter = EVERYTHING
+    ) -> list[tuple[int, ItemRow]]:
+        """Items written after the one with this id; filters are about their pages."""
+        return [(row["id"], _item_of(row)) for row in self._after(items, job, last_id, limit, wanted)]
 
     def items(self, job: str) -> Iterator[ItemRow]:
         """All items of a job in order of arrival."""
         yield from map(_item_of, self._walk(items, job))
 
-    def dead_letters(self, job: str) -> Iterator[DeadLetter]:
+    def letters_after(
+        self, job: str, last_id: int, limit: int = 1000, wanted: RowFilter = EVERYTHING
+    ) -> list[tuple[int, DeadLetter]]:
+        """Dead letters written after the one with this id."""
+        return [(row["id"], _letter_of(row)) for row in self._after(dead_letters, job, last_id, limit, wanted)]
+
+    def dead_letters(self, job: str, wanted: RowFilter = EVERYTHING) -> Iterator[DeadLetter]:
         """All requests that the job gave up on."""
-        for row in self._walk(dead_letters, job):
-            yield DeadLetter(**{name: row[name] for name in DeadLetter.__slots__})
+        yield from map(_letter_of, self._walk(dead_letters, job, wanted))
+
+    def fingerprints(self, job: str) -> Iterator[list[int]]:
+        """Of everything that the job has a row about, batch by batch."""
+        for table in (pages, dead_letters):
+            last = 0
+            while rows := self._fingerprints_after(table, job, last):
+                last = rows[-1][0]
+                yield [fingerprint for _, fingerprint in rows]
+
+    def remove(self, job: str, at_most: int = 10_000) -> bool:
+        """Delete rows of a job, a batch of each table; True when none is left."""
+        with self._transaction() as connection:
+            return sum(_remove(connection, table, job, at_most) for table in (pages, items, dead_letters)) == 0
 
     def count(self, job: str) -> int:
         """How many pages the job has stored."""
         with self._transaction() as connection:
             return connection.execute(sa.select(sa.func.count()).where(pages.c.job == job)).scalar_one()
 
-    def _walk(self, table: sa.Table, job: str) -> Iterator[sa.RowMapping]:
+    def _walk(self, table: sa.Table, job: str, wanted: RowFilter = EVERYTHING) -> Iterator[sa.RowMapping]:
         last = 0
-        while rows := self._after(table, job, last, 1000):
+        while rows := self._after(table, job, last, 1000, wanted):
             last = rows[-1]["id"]
             yield from rows
 
-    def _after(self, table: sa.Table, job: str, last_id: int, limit: int) -> Sequence[sa.RowMapping]:
+    def _after(
+        self, table: sa.Table, job: str, last_id: int, limit: int, wanted: RowFilter = EVERYTHING
+    ) -> Sequence[sa.RowMapping]:
         query = sa.select(table).where(table.c.job == job, table.c.id > last_id).order_by(table.c.id).limit(limit)
+        if wanted is not EVERYTHING:
+            query = _narrowed(query, table, wanted)
         with self._transaction() as connection:
             return connection.execute(query).mappings().all()
+
+    def _fingerprints_after(self, table: sa.Table, job: str, last_id: int) -> list[tuple[int, int]]:
+        query = sa.select(table.c.id, table.c.fingerprint).where(table.c.job == job, table.c.id > last_id)
+        with self._transaction() as connection:
+            found = connection.execute(query.order_by(table.c.id).limit(10_000))
+            return [(number, fingerprint) for number, fingerprint in found]
 
     @contextmanager
     def _transaction(self) -> Generator[Connection]:
@@ -159,6 +214,35 @@ def _in_turn(connection: Connection, jobs: set[str]) -> None:
     """Ids of a job become visible in their order, as in SQLite: who reads on after an id misses no row."""
     for job in sorted(jobs):
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(job))))
+
+
+def conditions(table: sa.Table, wanted: RowFilter) -> list[sa.ColumnElement[bool]]:
+    """A filter in terms of a table's columns; one about a column that it has not is no condition."""
+    at = table.c.get("fetched_ms", table.c.get("at_ms"))
+    found: list[sa.ColumnElement[bool]] = []
+    for name in ("status", "host", "outcome", "reason"):
+        value = getattr(wanted, name)
+        if value is not None and name in table.c:
+            found.append(table.c[name] == value)
+    if at is not None and wanted.since_ms is not None:
+        found.append(at >= wanted.since_ms)
+    if at is not None and wanted.until_ms is not None:
+        found.append(at < wanted.until_ms)
+    return found
+
+
+def _narrowed(query: sa.Select[Any], table: sa.Table, wanted: RowFilter) -> sa.Select[Any]:
+    if table is not items:
+        return query.where(*conditions(table, wanted))
+    page = sa.select(pages.c.id).where(
+        pages.c.job == items.c.job, pages.c.fingerprint == items.c.fingerprint, *conditions(pages, wanted)
+    )
+    return query.where(page.exists())
+
+
+def _remove(connection: Connection, table: sa.Table, job: str, at_most: int) -> int:
+    first = sa.select(table.c.id).where(table.c.job == job).order_by(table.c.id).limit(at_most)
+    return connection.execute(sa.delete(table).where(table.c.id.in_(first))).rowcount
 
 
 def _upsert(dialect: str, table: sa.Table, key: tuple[str, ...]) -> sa.Insert:
@@ -191,6 +275,7 @@ def _page_values(row: PageRow) -> dict[str, object]:
         "archive_key": archive.key if archive else None,
         "archive_offset": archive.offset if archive else None,
         "archive_length": archive.length if archive else None,
+        "request_id": row.request_id,
     }
 
 
@@ -213,6 +298,10 @@ def _item_values(row: ItemRow) -> dict[str, object]:
 
 def _item_of(row: sa.RowMapping) -> ItemRow:
     return ItemRow(row["job"], row["fingerprint"], row["number"], row["url"], orjson.loads(row["data"]))
+
+
+def _letter_of(row: sa.RowMapping) -> DeadLetter:
+    return DeadLetter(**{name: row[name] for name in DeadLetter.__slots__})
 
 
 def _dead_values(letter: DeadLetter) -> dict[str, object]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     Float,
     Index,
@@ -19,9 +20,14 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
+    text,
+    true,
 )
 
 metadata = MetaData()
+
+_WAITING = text("NOT admitted")
 
 _Id = BigInteger().with_variant(Integer, "sqlite")
 
@@ -37,8 +43,15 @@ jobs = Table(
     Column("started_ms", BigInteger),
     Column("ended_ms", BigInteger),
     Column("status", JSON),
+    Column("tenant", String(80), nullable=False, server_default="default"),
+    Column("request_id", String(100), nullable=False, server_default=""),
+    Column("labels", Text, nullable=False, server_default=""),
+    Column("open", Boolean, nullable=False, server_default=false()),
+    Column("deleted_ms", BigInteger),
     Index("jobs_by_creation", "created_ms"),
+    Index("jobs_by_tenant", "tenant", "created_ms"),
 )
+"""`labels` has a blank before and after each label; `deleted_ms` is when its data was given up for removal."""
 
 submissions = Table(
     "submissions",
@@ -47,8 +60,41 @@ submissions = Table(
     Column("job", String(40), nullable=False),
     Column("count", Integer, nullable=False),
     Column("urls", LargeBinary, nullable=False),
+    Column("kind", String(10), nullable=False, server_default="urls"),
+    Column("created_ms", BigInteger, nullable=False, server_default="0"),
+    Column("admitted", Boolean, nullable=False, server_default=true()),
     Index("submissions_by_job", "job"),
+    Index(
+        "submissions_waiting", "created_ms", sqlite_where=text("NOT admitted"), postgresql_where=text("NOT admitted")
+    ),
 )
+"""What was submitted; not `admitted` until it is known to be in the frontier."""
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("tenant", String(80), primary_key=True),
+    Column("key", String(255), primary_key=True),
+    Column("digest", String(64), nullable=False),
+    Column("job", String(40), nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Index("idempotency_by_age", "created_ms"),
+)
+"""Which submission a client's Idempotency-Key has already made."""
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("prefix", String(16), primary_key=True),
+    Column("digest", String(64), nullable=False),
+    Column("label", String(200), nullable=False),
+    Column("tenant", String(80), nullable=False),
+    Column("scopes", String(80), nullable=False),
+    Column("rate", Float, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("revoked_ms", BigInteger),
+)
+"""API keys by their public prefix; of the secret only a SHA-256 is kept."""
 
 pages = Table(
     "pages",
@@ -71,6 +117,8 @@ pages = Table(
     Column("archive_key", Text),
     Column("archive_offset", BigInteger),
     Column("archive_length", BigInteger),
+    Column("request_id", String(100), nullable=False, server_default=""),
+    Index("pages_in_order", "job", "id"),
     UniqueConstraint("job", "fingerprint", name="pages_by_fingerprint"),
 )
 
@@ -83,6 +131,7 @@ items = Table(
     Column("number", Integer, nullable=False),
     Column("url", Text, nullable=False),
     Column("data", Text, nullable=False),
+    Index("items_in_order", "job", "id"),
     UniqueConstraint("job", "fingerprint", "number", name="items_by_fingerprint"),
 )
 
@@ -100,5 +149,7 @@ dead_letters = Table(
     Column("depth", Integer, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("at_ms", BigInteger, nullable=False),
+    Index("dead_letters_in_order", "job", "id"),
     UniqueConstraint("job", "fingerprint", name="dead_letters_by_fingerprint"),
+    sqlite_autoincrement=True,
 )

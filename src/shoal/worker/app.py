@@ -7,11 +7,11 @@ from __future__ import annotations
 from celery import Celery
 from kombu.entity import Exchange, Queue
 
-from shoal.core.model import ALL_QUEUES
+from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE
 from shoal.redis_url import RedisUrls
 
 SLICE_TASK = "shoal.slice"
-CONTROL_QUEUE = "control"
+TICK_TASK = "shoal.tick"
 VISIBILITY_TIMEOUT_S = 3600
 """Far above the length of a slice: an unacknowledged ring is delivered again after this."""
 

@@ -26,9 +26,11 @@ class JobContext:
     retry: RetryPolicy
     limits: FetchLimits
     secret_headers: frozenset[str] = frozenset()
+    request_id: str = ""
+    """Of the submission; in every log line and row about the job."""
 
     @classmethod
-    def of(cls, job: str, spec: JobSpec) -> JobContext:
+    def of(cls, job: str, spec: JobSpec, request_id: str = "") -> JobContext:
         scope = Scope.of(spec.hosts if spec.follow else (), spec.allow, spec.deny)
         total = timedelta(seconds=spec.timeout)
         return cls(
@@ -44,6 +46,7 @@ class JobContext:
                 max_body=spec.max_body,
             ),
             spec.secret_headers,
+            request_id,
         )
 
     def headers_for(self, url: Url) -> Mapping[str, str]:

@@ -20,6 +20,9 @@ from shoal.worker.app import SLICE_TASK
 
 log = structlog.get_logger()
 
+REQUEST_ID = "request_id"
+"""The header that carries the id of the submission, for the logs."""
+
 
 class Doorbell:
     """Rings queues over the broker."""
@@ -28,19 +31,20 @@ class Doorbell:
         self._app = app
         self._frontier = frontier
 
-    def ring(self, queue: str) -> None:
+    def ring(self, queue: str, request_id: str = "") -> None:
         """Ring unless a ring is on its way already."""
         if self._frontier.claim_ring(queue):
-            self.send(queue)
+            self.send(queue, request_id)
 
     def ring_due(self, queues: Iterable[str]) -> None:
         """Ring every queue of these that has work to be done now."""
         for queue in self._frontier.glance(tuple(queues)).due:
             self.ring(queue)
 
-    def send(self, queue: str) -> None:
+    def send(self, queue: str, request_id: str = "") -> None:
         """Put one ring into the queue; a broker that is down is no reason to fail, workers look by themselves."""
+        headers = {REQUEST_ID: request_id} if request_id else {}
         try:
-            self._app.send_task(SLICE_TASK, args=[queue], queue=queue, retry=False)
+            self._app.send_task(SLICE_TASK, args=[queue], queue=queue, headers=headers, retry=False)
         except (OperationalError, OSError, RedisUnavailable) as exc:
             log.warning("ring_failed", queue=queue, error=str(exc))

@@ -16,14 +16,12 @@ from datetime import timedelta
 from types import FrameType
 
 import uvloop
-from celery import Celery
 
 from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
-from shoal.frontier.frontier import Frontier
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveWriter
-from shoal.wiring import Platform, redis_urls
+from shoal.wiring import Platform
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.doorbell import Doorbell
@@ -57,11 +55,10 @@ class Lifeline:
 class Runtime:
     """The tools of one process."""
 
-    def __init__(self, settings: Settings, app: Celery, lifeline: Lifeline) -> None:
+    def __init__(self, settings: Settings, platform: Platform, bell: Doorbell, lifeline: Lifeline) -> None:
         self._settings = settings
-        frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix)
-        self._bell = Doorbell(app, frontier)
-        self._platform = Platform.open(settings, frontier, self._bell.ring)
+        self._bell = bell
+        self._platform = platform
         self._loop = uvloop.new_event_loop()
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sync")
         self._client = self._loop.run_until_complete(_make_client(settings.user_agent))
@@ -74,19 +71,19 @@ class Runtime:
         """Somebody rang: one slice, to its end. If work remains then, the next one is called."""
         frontier = self._platform.frontier
         frontier.answer_ring(queue)
+        frontier.count_slice()
         with _termination_waits() as asked:
             report = self._loop.run_until_complete(self._run(asked))
         if report.work_remains:
-            self._bell.ring_due(self._settings.queue_names)
+            self._bell.ring_due(self._settings.lease_queues)
         return report
 
     def close(self) -> None:
-        """Release everything; the process is about to end."""
+        """Release everything but the platform; the process is about to end."""
         self._archive.close()
         self._loop.run_until_complete(self._client.close())
         self._threads.shutdown()
         self._loop.close()
-        self._platform.close()
 
     async def _run(self, asked: Termination) -> SliceReport:
         if len(self._contexts) > MAX_CONTEXTS:
@@ -111,7 +108,7 @@ class Runtime:
     def _limits(self) -> SliceLimits:
         settings = self._settings
         return SliceLimits(
-            queues=settings.queue_names,
+            queues=settings.lease_queues,
             sockets=settings.sockets,
             lease_for=settings.lease_for,
             length=timedelta(seconds=settings.slice_seconds),
@@ -123,16 +120,16 @@ class Runtime:
         return SliceTools(
             frontier=platform.frontier,
             visitor=Visitor(self._client, RobotsCache(self._client)),
-            delivery=Delivery(platform.frontier, platform.pages, self._archive, platform.control.finalise),
+            delivery=Delivery(platform.frontier, platform.pages, self._archive, platform.ending.finalise),
             context_of=self._context_of,
-            ring=lambda: self._bell.ring_due(self._settings.queue_names),
-            finalise=platform.control.finalise,
+            ring=lambda: self._bell.ring_due(self._settings.lease_queues),
+            finalise=platform.ending.finalise,
             threads=self._threads,
         )
 
     def _context_of(self, job: str) -> JobContext | None:
         row = self._platform.jobs.get(job)
-        return None if row is None else JobContext.of(job, row.spec)
+        return None if row is None else JobContext.of(job, row.spec, row.request_id)
 
 
 class Termination:

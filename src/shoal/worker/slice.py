@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeVar
@@ -115,6 +117,8 @@ class Slice:
         self._results_wait = asyncio.Event()
         self._draining = False
         self._ring_again = 0.0
+        self._worked_on = Counter[str]()
+        """Job → results delivered."""
 
     def stop(self) -> None:
         """Lease nothing more, finish what is under way within the grace period."""
@@ -131,6 +135,7 @@ class Slice:
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
+            self._log_jobs()
         return self._report
 
     # --- leasing ------------------------------------------------------------------------------------------------
@@ -215,6 +220,7 @@ class Slice:
             result = _put_off(lease)
         else:
             result = await self._tools.visitor.visit(context, lease)
+            _log_trouble(context, result)
         self._desk.results.append(result)
         self._results_wait.set()
 
@@ -222,7 +228,8 @@ class Slice:
         lease = self._desk.visits.pop(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):  # not SystemExit: that is about this process, not about the page
-            log.error("visit_failed", url=str(lease.request.url), job=lease.job, exc_info=error)
+            request_id = self._request_id(lease.job)
+            log.error("visit_failed", url=str(lease.request.url), job=lease.job, request_id=request_id, exc_info=error)
             failure = FetchError("internal_error", f"{type(error).__name__}: {error}")
             self._desk.results.append(given_up(lease, Outcome.DEAD, failure))
             self._results_wait.set()
@@ -259,7 +266,9 @@ class Slice:
             else:
                 self._report.pages += len(results)
                 self._report.late += report.late
+                self._worked_on.update(result.settlement.lease.job for result in results)
                 for job in report.ended:
+                    log.info("job_ended", job=job, request_id=self._request_id(job))
                     self._contexts.pop(job, None)
                 return
 
@@ -335,6 +344,17 @@ class Slice:
         for job in report.ended:
             await self._in_thread(lambda job=job: self._tools.finalise(job))
 
+    # --- logs ---------------------------------------------------------------------------------------------------
+
+    def _log_jobs(self) -> None:
+        """What was done for whom: a submission can be followed through the logs by its id."""
+        for job, results in self._worked_on.items():
+            log.info("job_worked_on", job=job, request_id=self._request_id(job), results=results)
+
+    def _request_id(self, job: str) -> str:
+        context = self._contexts.get(job)
+        return context.request_id if context else ""
+
     # --- small things -------------------------------------------------------------------------------------------
 
     async def _wait(self, seconds: float) -> None:
@@ -344,7 +364,17 @@ class Slice:
             await asyncio.wait_for(self._wake.wait(), seconds)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._tools.threads, call)
+        context = copy_context()  # for the log lines: they name the task and its submission
+        return await asyncio.get_running_loop().run_in_executor(self._tools.threads, lambda: context.run(call))
+
+
+def _log_trouble(context: JobContext, result: Result) -> None:
+    settlement, url = result.settlement, str(result.settlement.lease.request.url)
+    names = {"job": context.job, "request_id": context.request_id, "url": url, "reason": settlement.reason}
+    if result.letter:
+        log.info("request_given_up", outcome=settlement.outcome.value, attempts=result.letter.attempts, **names)
+    elif settlement.outcome is Outcome.RETRY:
+        log.debug("request_put_off", delay_s=settlement.delay.total_seconds(), **names)
 
 
 def _put_off(lease: Lease) -> Result:

@@ -1,49 +1,58 @@
-"""The Celery worker of one machine: its task, its processes' life, and the pulse that keeps rings true.
+"""The Celery worker of one machine: its two tasks and its processes' life.
 
-Everything is hung onto the application here; the work itself is in `runtime` and `slice`.
+Everything is hung onto the application here; the work itself is in `runtime` and `slice`, and in `control`.
 """
 
 # Celery has no type hints: what it gives is unknown to the checker in this file only.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
-import threading
-import time
 import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, cast
 
 import structlog
 from celery.platforms import SecurityWarning
-from celery.signals import worker_process_init, worker_process_shutdown, worker_ready, worker_shutting_down
-from celery.worker import state as worker_state
+from celery.signals import (
+    setup_logging,
+    worker_process_init,
+    worker_process_shutdown,
+    worker_ready,
+    worker_shutting_down,
+)
 
-from shoal.errors import RedisUnavailable
+from shoal.core.model import CONTROL_QUEUE
 from shoal.frontier.frontier import Frontier
 from shoal.guardian import die_with_parent
 from shoal.settings import Settings
-from shoal.wiring import redis_urls
-from shoal.worker.app import SLICE_TASK, make_app
-from shoal.worker.doorbell import Doorbell
+from shoal.stdlog import adopt_library_logs
+from shoal.wiring import Platform, redis_urls
+from shoal.worker.app import SLICE_TASK, TICK_TASK, make_app
+from shoal.worker.beat import Beat
+from shoal.worker.doorbell import REQUEST_ID, Doorbell
+from shoal.worker.pulse import Pulse
 from shoal.worker.runtime import Lifeline, Runtime
 
 log = structlog.get_logger()
 
-PULSE_S = 1.0
-EAGER_S, EAGER_PULSE_S = 5.0, 0.1
-"""A worker that has just started looks more often: whoever started it waits for it."""
-
 
 class Worker:
-    """One `shoal worker`: a Celery worker whose task is the slice."""
+    """One `shoal worker`: a Celery worker whose tasks are the slice and the tick."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._app = make_app(redis_urls(settings))
         self._lifeline = Lifeline()
+        self._platform: Platform | None = None
         self._runtime: Runtime | None = None
-        self._stopped = threading.Event()
-        self._app.task(self._slice, name=SLICE_TASK, acks_late=True, ignore_result=True)
+        self._stopped = False
+        self._alone = not settings.lease_queues
+        """Housekeeping needs no pool: one process, which is the main one."""
+        self._pulse = Pulse(settings, self._app)
+        self._beat = Beat(settings, self._app) if settings.beat else None
+        self._connect_tasks()
         self._connect_signals()
 
     def run(self) -> int:
@@ -52,68 +61,102 @@ class Worker:
         warnings.filterwarnings("ignore", category=SecurityWarning)
         worker = cast(Any, self._app).Worker(
             queues=self._settings.queues,
-            concurrency=self._settings.concurrency,
+            concurrency=self._settings.processes,
             max_memory_per_child=self._settings.recycle_megabytes * 1000,
-            pool="prefork",
+            pool="solo" if self._alone else "prefork",
             loglevel="WARNING",
             quiet=True,
             without_mingle=True,
             without_gossip=True,
         )
-        worker.start()
-        return 0 if self._stopped.is_set() else int(worker.exitcode or 0)  # who was told to stop did not fail
+        try:
+            worker.start()
+        finally:
+            self._pulse.end()
+            self._close()
+        return 0 if self._stopped else int(worker.exitcode or 0)  # who was told to stop did not fail
+
+    # --- the tasks ----------------------------------------------------------------------------------------------
+
+    def _connect_tasks(self) -> None:
+        def slice_(task: Any, queue: str) -> None:
+            self._slice(task.request, queue)
+
+        def tick(task: Any) -> None:
+            self._tick(task.request)
+
+        for name, run in ((SLICE_TASK, slice_), (TICK_TASK, tick)):
+            self._app.task(run, name=name, bind=True, acks_late=True, ignore_result=True)
+
+    def _slice(self, request: Any, queue: str) -> None:
+        with _log_context(request):
+            if self._runtime is None:
+                platform = self._open()
+                self._runtime = Runtime(
+                    self._settings, platform, Doorbell(self._app, platform.frontier), self._lifeline
+                )
+            report = self._runtime.answer(queue)
+            log.info("slice_done", queue=queue, **asdict(report))
+
+    def _tick(self, request: Any) -> None:
+        with _log_context(request):
+            platform = self._open()
+            platform.frontier.answer_ring(CONTROL_QUEUE)
+            platform.housekeeper.tick()
+
+    def _open(self) -> Platform:
+        """The platform of this process, opened after the fork."""
+        if self._platform is None:
+            frontier = Frontier.at(redis_urls(self._settings).frontier, self._settings.prefix)
+            self._platform = Platform.open(self._settings, frontier, Doorbell(self._app, frontier).ring)
+        return self._platform
+
+    def _close(self) -> None:
+        if self._runtime:
+            self._runtime.close()
+        if self._platform:
+            self._platform.close()
+        self._runtime = self._platform = None
 
     # --- in the children ----------------------------------------------------------------------------------------
-
-    def _slice(self, queue: str) -> None:
-        self._runtime = self._runtime or Runtime(self._settings, self._app, self._lifeline)
-        report = self._runtime.answer(queue)
-        log.info("slice_done", queue=queue, **asdict(report))
 
     def _on_child_start(self, **_: Any) -> None:
         self._lifeline.adopt()
         die_with_parent()  # Celery's children do not always notice that their main process was killed
 
     def _on_child_end(self, **_: Any) -> None:
-        if self._runtime:
-            self._runtime.close()
+        self._close()
 
     # --- in the main process ------------------------------------------------------------------------------------
 
     def _on_ready(self, **_: Any) -> None:
-        threading.Thread(target=self._pulse, name="pulse", daemon=True).start()
+        self._pulse.start()
+        if self._beat:
+            self._beat.start()
 
     def _on_stop(self, **_: Any) -> None:
-        self._stopped.set()
+        self._stopped = True
+        self._pulse.rest()
         self._lifeline.cut()
 
-    def _pulse(self) -> None:
-        """While a process of ours is free and work is due, ring: work never sits without a slice."""
-        frontier = Frontier.at(redis_urls(self._settings).frontier, self._settings.prefix)
-        bell = Doorbell(self._app, frontier)
-        eager_until = time.monotonic() + EAGER_S
-        rung_at = 0.0
-        while True:
-            try:
-                if time.monotonic() - rung_at >= PULSE_S and (queue := self._unattended(frontier)):
-                    bell.send(queue)
-                    rung_at = time.monotonic()
-            except RedisUnavailable as exc:
-                log.warning("pulse_failed", error=str(exc))
-            if self._stopped.wait(EAGER_PULSE_S if time.monotonic() < eager_until else PULSE_S):
-                return
-
-    def _unattended(self, frontier: Frontier) -> str | None:
-        """A queue with work that is due, while a process of ours is free."""
-        if len(worker_state.active_requests) >= self._settings.concurrency:
-            return None
-        glance = frontier.glance(self._settings.queue_names)
-        if glance.due:
-            return glance.due[0]
-        return self._settings.queue_names[0] if glance.expired else None
+    def _on_logs(self, **_: Any) -> None:
+        adopt_library_logs()
 
     def _connect_signals(self) -> None:
-        worker_process_init.connect(self._on_child_start, weak=False)
-        worker_process_shutdown.connect(self._on_child_end, weak=False)
+        setup_logging.connect(self._on_logs, weak=False)
         worker_ready.connect(self._on_ready, weak=False)
         worker_shutting_down.connect(self._on_stop, weak=False)
+        if not self._alone:  # else Celery calls the main process a child
+            worker_process_init.connect(self._on_child_start, weak=False)
+            worker_process_shutdown.connect(self._on_child_end, weak=False)
+
+
+@contextmanager
+def _log_context(request: Any) -> Generator[None]:
+    """Every line of a task names it, and the submission that it was rung for."""
+    headers: dict[str, str] = request.headers or {}
+    names = {"task_id": request.id}
+    if REQUEST_ID in headers:
+        names[REQUEST_ID] = headers[REQUEST_ID]
+    with structlog.contextvars.bound_contextvars(**names):
+        yield

@@ -74,8 +74,7 @@ def _page(context: JobContext, lease: Lease, response: Response) -> Result:
     url, depth = lease.request.url, lease.request.depth
     body = response.unpacked(context.spec.max_body)
     charset = response.charset(body)
-    fingerprint = url.fingerprint
-    page = _row(lease, response, fingerprint, len(body), charset)
+    page = _row(context, lease, response, len(body), charset)
     settlement, exchange = _done(lease, response), _exchange(context, response, page)
     wants_links = context.follows_from(depth)
     if response.media_type not in HTML_TYPES or not body or not (wants_links or context.fields):
@@ -84,7 +83,7 @@ def _page(context: JobContext, lease: Lease, response: Response) -> Result:
     canonical = html.canonical()
     if canonical and (target := html.base.join(canonical)):
         page = replace(page, canonical=str(target))
-    items = _items(context, html, url, fingerprint) if context.fields else ()
+    items = _items(context, html, url, page.fingerprint) if context.fields else ()
     if not wants_links:
         return Result(settlement, page, exchange, items)
     hrefs = html.hrefs(skip_nofollow=context.spec.nofollow)
@@ -109,7 +108,7 @@ def _redirect(context: JobContext, lease: Lease, response: Response, location: s
         raise FetchError("redirect_loop", "the page redirects to itself")
     if request.hops >= MAX_HOPS:
         raise FetchError("too_many_redirects", f"more than {MAX_HOPS} in a row")
-    page = _row(lease, response, request.url.fingerprint, len(response.wire_body), "")
+    page = _row(context, lease, response, len(response.wire_body), "")
     page = replace(page, redirect=str(target))
     settlement = replace(_done(lease, response), reason="redirect")
     return Result(
@@ -120,11 +119,11 @@ def _redirect(context: JobContext, lease: Lease, response: Response, location: s
     )
 
 
-def _row(lease: Lease, response: Response, fingerprint: int, size: int, charset: str) -> PageRow:
+def _row(context: JobContext, lease: Lease, response: Response, size: int, charset: str) -> PageRow:
     request = lease.request
     return PageRow(
         job=lease.job,
-        fingerprint=fingerprint,
+        fingerprint=request.url.fingerprint,
         url=str(request.url),
         host=request.url.host,
         status=response.status,
@@ -135,6 +134,7 @@ def _row(lease: Lease, response: Response, fingerprint: int, size: int, charset:
         size=size,
         elapsed_ms=round(response.elapsed.total_seconds() * 1000, 1),
         fetched_ms=_now_ms(),
+        request_id=context.request_id,
     )
 
 

@@ -12,17 +12,6 @@ local function number(i) return tonumber(j[i]) or 0 end
 local budget = number(3) > 0 and number(3) - (number(4) - number(5) - number(6) - number(10)) or NEVER
 local seen, base, split = number(7), number(8), number(9)
 
--- Linear hashing: bucket counts grow one by one, so that no bucket leaves the intset encoding (512 integers).
--- Lua's numbers cannot hold 64 bits: the last nine decimal digits, evenly spread, choose the bucket.
-local PER_BUCKET = 190
-local function spread(fingerprint) return tonumber(string.sub(fingerprint, -9)) end
-local function bucket_of(fingerprint)
-  local h = spread(fingerprint)
-  local bucket = h % base
-  if bucket < split then bucket = h % (base * 2) end
-  return bucket
-end
-
 local function split_one()
   local from, to = split, split + base
   local members = redis.call('SMEMBERS', seen_key(job, from))
@@ -55,7 +44,7 @@ local admitted, duplicates, filtered, over = 0, tonumber(ARGV[2]), 0, 0
 local reasons = {}
 for i = 3, #ARGV, 3 do
   local fingerprint, host, payload = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  if redis.call('SADD', seen_key(job, bucket_of(fingerprint)), fingerprint) == 0 then
+  if redis.call('SADD', seen_key(job, bucket_of(fingerprint, base, split)), fingerprint) == 0 then
     duplicates = duplicates + 1
   else
     seen = seen + 1

@@ -15,5 +15,6 @@ add(job, 'delayed', -(tonumber(j[4]) or 0))
 add(job, 'dropped', (tonumber(j[3]) or 0) + (tonumber(j[4]) or 0))
 write_sums()
 redis.call('HSET', job_key(job), 'state', 'cancelled')
+tell(job, 'state', 'cancelled')
 refresh_due(job)
 return { 'cancelled', ends_now(job) and 1 or 0 }

@@ -1,18 +1,22 @@
 -- configure_host.lua: an operator's word on a host; stronger than what jobs ask for.
--- ARGV[1] host   ARGV[2] rate ('' = as the job says, 0 = unlimited)   ARGV[3] burst that goes with it, '' likewise
--- ARGV[4] parallel ('' = as the job says, 0 = unlimited)   ARGV[5] hold_ms: ask it for nothing during this time,
--- '' leaves a hold as it is
+-- ARGV[1] host   ARGV[2..] pairs: rate, burst, parallel (0 = unlimited), paused (1), or hold (ms from now);
+-- '' takes the word back
 -- returns 1
-local host = ARGV[1]
-local touched = {}
-for i, field in ipairs({ 'rate', 'burst', 'parallel' }) do
-  if ARGV[i + 1] == '' then
+local host, touched = ARGV[1], {}
+for i = 2, #ARGV, 2 do
+  local field, value = ARGV[i], ARGV[i + 1]
+  if value == '' then
     redis.call('HDEL', host_key(host), field)
   else
-    redis.call('HSET', host_key(host), field, ARGV[i + 1])
+    redis.call('HSET', host_key(host), field, field == 'hold' and now + tonumber(value) or value)
   end
 end
-if ARGV[5] ~= '' then redis.call('HSET', host_key(host), 'hold', now + tonumber(ARGV[5])) end
+local words = redis.call('HMGET', host_key(host), 'rate', 'parallel', 'paused')
+if words[1] or words[2] or words[3] then
+  redis.call('HSET', host_key(host), 'set', 1)
+else
+  redis.call('HDEL', host_key(host), 'set')
+end
 host_returned(host, 0, touched)
 finish_moves(touched)
 return 1

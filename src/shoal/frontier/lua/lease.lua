@@ -12,15 +12,20 @@ local function put_off(job, host, at)
   redis.call('ZADD', ready_key(job), string.format('%.3f', at), host)
 end
 
-local function park(job, host)
+local function park(job, host, paused)
   redis.call('ZADD', ready_key(job), '+inf', host)
   redis.call('SADD', waiters_key(host), job)
-  redis.call('EXPIRE', waiters_key(host), DAY_S)
+  if paused then redis.call('PERSIST', waiters_key(host)) else redis.call('EXPIRE', waiters_key(host), DAY_S) end
 end
 
 -- How many requests the host takes now, and the time of its next free slot (a virtual-scheduling token bucket).
 local function room(job, limits, host, want)
-  local h = redis.call('HMGET', host_key(host), 'slot', 'inflight', 'rate', 'parallel', 'hold', 'burst')
+  local h = redis.call('HMGET', host_key(host), 'slot', 'inflight', 'rate', 'parallel', 'hold', 'burst',
+    'paused')
+  if h[7] then
+    park(job, host, true)
+    return 0
+  end
   local hold = tonumber(h[5]) or 0
   if hold > now then
     put_off(job, host, hold)
@@ -99,8 +104,8 @@ local function promote(job)
     local _, host, _, entry = split_record(record)
     enqueue(job, host, 0, { entry }, false)
   end
-  redis.call('HINCRBY', job_key(job), 'delayed', -#due)
-  redis.call('HINCRBY', job_key(job), 'queued', #due)
+  add(job, 'delayed', -#due)
+  add(job, 'queued', #due)
 end
 
 local function take_from_job(job, limits, quota)
@@ -200,11 +205,11 @@ local function record_group()
       redis.call('HSETNX', job_key(job), 'started', now)
     end
   end
-  write_sums()
   return group
 end
 
 for i = 3, #ARGV do serve(ARGV[i]) end
 local group = #records > 0 and record_group() or 0
+write_sums()
 for job in pairs(touched) do refresh_due(job) end
 return { group, wait_ms(3), redis.call('ZCOUNT', LEASES, '-inf', now), unpack(records) }

@@ -6,6 +6,7 @@ if not state then return '' end
 if state == 'running' then
   redis.call('HSET', job_key(ARGV[1]), 'state', 'paused')
   refresh_due(ARGV[1])
+  tell(ARGV[1], 'state', 'paused')
   return 'paused'
 end
 return state

@@ -21,11 +21,28 @@ local function clock_key(queue) return P .. ':clock:' .. queue end
 local function host_key(host) return P .. ':host:' .. host end
 local function waiters_key(host) return P .. ':waiters:' .. host end
 local function lease_key(group) return P .. ':lease:' .. group end
+local function depth_key(queue) return P .. ':depth:' .. queue end
+local function limit_key(key) return P .. ':limit:' .. key end
 local LEASES = P .. ':leases'
 local SEQUENCE = P .. ':sequence'
 local JOBS = P .. ':jobs'
+local HOSTS = P .. ':hosts'
+local STATS = P .. ':stats'
+local EVENTS = P .. ':events'
 
--- A table of sums that is written in one go: add(job, field, n), then write().
+-- A change that people wait for: kind is 'state', 'ended' or 'changed'.
+local EVENTS_KEPT = 10000
+local function tell(job, kind, state)
+  redis.call('XADD', EVENTS, 'MAXLEN', '~', EVENTS_KEPT, '*', 'job', job, 'kind', kind, 'state', state)
+end
+
+-- Sums over all jobs, for metrics: count(name, n); written with the jobs' own.
+local counts = {}
+local function count(name, n) counts[name] = (counts[name] or 0) + n end
+
+-- A table of sums that is written in one go: add(job, field, n), then write_sums(). The places of requests are
+-- summed up for each queue as well.
+local PLACES = { queued = true, delayed = true, leased = true }
 local sums = {}
 local function add(job, field, n)
   local fields = sums[job]
@@ -38,11 +55,18 @@ end
 
 local function write_sums()
   for job, fields in pairs(sums) do
+    local queue = redis.call('HGET', job_key(job), 'queue')
     for field, n in pairs(fields) do
-      if n ~= 0 then redis.call('HINCRBY', job_key(job), field, n) end
+      if n ~= 0 then
+        redis.call('HINCRBY', job_key(job), field, n)
+        if queue and PLACES[field] then redis.call('HINCRBY', depth_key(queue), field, n) end
+      end
     end
   end
-  sums = {}
+  for name, n in pairs(counts) do
+    if n ~= 0 then redis.call('HINCRBY', STATS, name, n) end
+  end
+  sums, counts = {}, {}
 end
 
 -- A record is 'job host level entry'.
@@ -78,13 +102,41 @@ local function enqueue(job, host, level, entries, front)
   redis.call('ZADD', ready_key(job), 'NX', now, host)
 end
 
+-- Seen URLs by linear hashing: bucket counts grow one by one, so that no bucket leaves the intset encoding (512
+-- integers). Lua's numbers cannot hold 64 bits: the last nine decimal digits, evenly spread, choose the bucket.
+local PER_BUCKET = 190
+local function spread(fingerprint) return tonumber(string.sub(fingerprint, -9)) end
+local function bucket_of(fingerprint, base, split)
+  local h = spread(fingerprint)
+  local bucket = h % base
+  if bucket < split then bucket = h % (base * 2) end
+  return bucket
+end
+
+-- (base, split) for this many fingerprints.
+local function buckets_for(n)
+  local buckets, base = math.max(1, math.ceil(n / PER_BUCKET)), 1
+  while base * 2 <= buckets do base = base * 2 end
+  return base, buckets - base
+end
+
+-- A host that an operator has set something for is remembered, others are forgotten after a day.
+local function keep_host(host)
+  redis.call('ZADD', HOSTS, now, host)
+  if redis.call('HEXISTS', host_key(host), 'set') == 0 then
+    redis.call('EXPIRE', host_key(host), DAY_S)
+  else
+    redis.call('PERSIST', host_key(host))
+  end
+end
+
 -- Requests of a host came back: lower its count, and let jobs that waited for it ask again.
 -- Returns nothing; the jobs to refresh are marked in `touched`.
 local function host_returned(host, n, touched)
   -- Not -n: for n = 0 Redis 7.0 would get the text '-0', which it does not take for an integer.
   local left = redis.call('HINCRBY', host_key(host), 'inflight', 0 - n)
   if left < 0 then redis.call('HSET', host_key(host), 'inflight', 0) end
-  redis.call('EXPIRE', host_key(host), DAY_S)
+  keep_host(host)
   local waiters = redis.call('SMEMBERS', waiters_key(host))
   if #waiters == 0 then return end
   redis.call('DEL', waiters_key(host))
@@ -104,6 +156,7 @@ local function ends_now(job)
   if not over then return false end
   if j[1] ~= 'cancelled' then redis.call('HSET', job_key(job), 'state', 'finished') end
   redis.call('HSET', job_key(job), 'ended', now)
+  tell(job, 'ended', redis.call('HGET', job_key(job), 'state'))
   redis.call('ZREM', due_key(j[7]), job)
   redis.call('ZREM', turn_key(j[7]), job)
   return true

@@ -27,4 +27,5 @@ for _, record in ipairs(records) do
   returning[#returning + 1] = known and with_loss(record) or record
 end
 give_back(returning, touched)
+count('reaped', #returning)
 return { #returning, unpack(finish_moves(touched)) }

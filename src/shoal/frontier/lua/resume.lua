@@ -6,6 +6,7 @@ if not state then return '' end
 if state == 'paused' then
   redis.call('HSET', job_key(ARGV[1]), 'state', 'running')
   refresh_due(ARGV[1])
+  tell(ARGV[1], 'state', 'running')
   return 'running'
 end
 return state

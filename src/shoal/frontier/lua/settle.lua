@@ -25,6 +25,7 @@ local function note_host(host, job, hold_ms, latency_ms)
 end
 
 local function note_reason(job, outcome, reason)
+  count(reason == '' and outcome or outcome .. ':' .. reason, 1)
   if reason == '' then return end
   reasons[job] = reasons[job] or {}
   local name = outcome .. ':' .. reason
@@ -54,6 +55,15 @@ local function take(at, record)
   local job, host, level = split_record(record)
   note_host(host, job, tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6]))
   if state_of(job) then settle(job, host, level, at) end
+end
+
+-- A job's rate is taken over the last five to ten seconds: 'since' and 'mark' are two moments at least that far apart.
+local WINDOW_MS = 5000
+local function mark_rate(job)
+  local j = redis.call('HMGET', job_key(job), 'done', 'mark', 'mark_done', 'started')
+  local mark = tonumber(j[2]) or tonumber(j[4]) or now
+  if now - mark < WINDOW_MS then return end
+  redis.call('HSET', job_key(job), 'since', mark, 'since_done', j[3] or 0, 'mark', now, 'mark_done', j[1] or 0)
 end
 
 local function write_host(host, h)
@@ -96,4 +106,9 @@ for host, h in pairs(hosts) do write_host(host, h) end
 for job, names in pairs(reasons) do
   for name, n in pairs(names) do redis.call('HINCRBY', reasons_key(job), name, n) end
 end
-return { late, unpack(finish_moves(touched)) }
+count('late', late)
+local jobs = {}
+for job in pairs(touched) do jobs[#jobs + 1] = job end
+local ended = finish_moves(touched)
+for _, job in ipairs(jobs) do mark_rate(job) end
+return { late, unpack(ended) }

@@ -1,0 +1,140 @@
+"""The Flask application: routes, who may use them, request ids, errors as problems."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import orjson
+import structlog
+from flask import Flask, g, redirect, request
+from flask.json.provider import JSONProvider
+from flask_openapi3.models.info import Info
+from flask_openapi3.openapi import OpenAPI
+from werkzeug.exceptions import BadRequest, UnsupportedMediaType
+from werkzeug.wrappers import Response as BaseResponse
+
+from shoal import __version__
+from shoal.api import follow, health, jobs, metrics, operations, results, scrape
+from shoal.api.auth import Guard
+from shoal.api.context import EXTENSION, Api
+from shoal.api.events import Hub
+from shoal.api.problems import BadValue, install_handlers, refuse_values
+from shoal.api.schemas import Problem
+from shoal.frontier.watch import Watch
+from shoal.intake import new_request_id
+from shoal.store.keys import KeyStore
+from shoal.wiring import Platform, redis_urls
+
+log = structlog.get_logger()
+
+ROUTES = (jobs.routes, results.routes, scrape.routes, follow.routes, operations.routes, health.routes)
+STREAMED = frozenset({"jobs.add_urls"})
+"""Routes whose bodies have no limit: they are read bit by bit."""
+STOP_STREAMS = "shoal.stop_streams"
+"""The extension that ends endless answers, for who is to stop the process."""
+SPARE_THREADS = 32
+"""Threads that listeners to events leave to others."""
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
+
+
+def make_api(platform: Platform) -> Flask:
+    """The application of one process."""
+    app = OpenAPI(
+        "shoal",
+        info=Info(title="Shoal", version=__version__, description="Submit, watch and read crawls."),
+        security_schemes={
+            "bearer": {"type": "http", "scheme": "bearer"},
+            "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+            "password": {"type": "http", "scheme": "basic", "description": "any user, the key as the password"},
+        },
+        validation_error_model=Problem,
+        validation_error_callback=refuse_values,
+        static_folder=None,
+    )
+    app.json = Orjson(app)
+    app.config["MAX_CONTENT_LENGTH"] = platform.settings.api_body_megabytes * 1_000_000
+    app.config["SWAGGER_CONFIG"] = {"validatorUrl": None}
+    app.url_map.strict_slashes = False
+    hub = _hub(platform)
+    app.extensions[EXTENSION] = Api(platform, hub)
+    app.extensions[STOP_STREAMS] = hub.stop
+    _install_hooks(app, Guard(KeyStore(platform.engine), platform.frontier))
+    install_handlers(app)
+    for routes in ROUTES:
+        app.register_api(routes.blueprint)
+    app.add_url_rule("/", "home", lambda: redirect("/openapi/swagger"))
+    return app
+
+
+class Orjson(JSONProvider):
+    """Flask's JSON by orjson."""
+
+    def dumps(self, obj: Any, **kwargs: Any) -> str:
+        return orjson.dumps(obj).decode()
+
+    def loads(self, s: str | bytes, **kwargs: Any) -> Any:
+        return orjson.loads(s)
+
+
+def _hub(platform: Platform) -> Hub:
+    settings = platform.settings
+    url = redis_urls(settings).frontier
+    listeners = max(1, settings.api_threads - SPARE_THREADS)
+    return Hub(lambda: Watch.at(url, settings.prefix), platform.control.status, listeners)
+
+
+def _install_hooks(app: Flask, guard: Guard) -> None:
+    app.before_request(_begin)
+    app.before_request(guard.check)
+    app.before_request(_check_body)
+    app.after_request(_finish)
+
+
+def _begin() -> None:
+    g.started = time.perf_counter()
+    given = request.headers.get("X-Request-ID", "")
+    g.request_id = given if _REQUEST_ID.fullmatch(given) else new_request_id()
+    structlog.contextvars.clear_contextvars()
+    structlog.contextvars.bind_contextvars(request_id=g.request_id)
+
+
+def _check_body() -> None:
+    """A body that is no JSON is told so, before its values are looked at."""
+    if request.endpoint in STREAMED:
+        request.max_content_length = None
+        return
+    if request.method not in ("POST", "PATCH") or request.endpoint is None:
+        return
+    if request.content_length == 0 or (request.content_length is None and "Transfer-Encoding" not in request.headers):
+        return
+    if not request.is_json:
+        raise UnsupportedMediaType("send JSON, with Content-Type: application/json")
+    try:
+        body: object = request.get_json(cache=True)
+    except BadRequest as exc:
+        raise BadRequest("the body is not JSON") from exc
+    if isinstance(body, str):  # flask-openapi3 would read it as JSON once more
+        raise BadValue("", "an object is needed, not text")
+
+
+def _finish(response: BaseResponse) -> BaseResponse:
+    response.headers["X-Request-ID"] = g.request_id
+    if response.status_code == 204:
+        response.headers.pop("Content-Type", None)
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+    response.headers.setdefault("Cache-Control", "no-store")
+    seconds = time.perf_counter() - g.started
+    route = request.url_rule.rule if request.url_rule else "none"
+    metrics.note(request.method if request.url_rule else "other", route, response.status_code, seconds)
+    principal = g.get("principal")
+    log.info(
+        "request",
+        method=request.method,
+        path=request.path,
+        status=response.status_code,
+        ms=round(seconds * 1000, 1),
+        key=principal.key if principal else None,
+    )
+    return response

@@ -1,0 +1,199 @@
+"""Who may do what. One table names a permission for every route; a route that it does not name is closed.
+
+On loopback with no key made the API is open. It then answers only to loopback names and to no other site's pages, so
+that a web page cannot drive it from a browser on the same machine.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import threading
+import time
+from datetime import timedelta
+from hashlib import sha256
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+import structlog
+from flask import Response, g, request
+from werkzeug.exceptions import MethodNotAllowed
+
+from shoal.api.problems import problem
+from shoal.core.access import EVERYBODY, Permission, Principal
+from shoal.errors import RedisUnavailable
+from shoal.frontier.frontier import Frontier
+from shoal.store.keys import KeyStore
+
+log = structlog.get_logger()
+
+READ, SUBMIT, ADMIN = Permission.READ, Permission.SUBMIT, Permission.ADMIN
+
+OPEN = frozenset({"health.healthz", "health.readyz"})
+"""The only routes that nobody needs a key for."""
+
+RULES: dict[str, Permission] = {
+    "jobs.submit_job": SUBMIT,
+    "jobs.list_jobs": READ,
+    "jobs.show_job": READ,
+    "jobs.change_job": SUBMIT,
+    "jobs.delete_job": SUBMIT,
+    "jobs.add_urls": SUBMIT,
+    "jobs.pause_job": SUBMIT,
+    "jobs.resume_job": SUBMIT,
+    "jobs.cancel_job": SUBMIT,
+    "jobs.close_job": SUBMIT,
+    "results.list_pages": READ,
+    "results.list_items": READ,
+    "results.list_errors": READ,
+    "results.list_dead": READ,
+    "results.replay_dead": SUBMIT,
+    "results.export": READ,
+    "results.page_body": READ,
+    "scrape.scrape": SUBMIT,
+    "events.follow_job": READ,
+    "operations.list_hosts": ADMIN,
+    "operations.show_host": ADMIN,
+    "operations.change_host": ADMIN,
+    "operations.list_workers": ADMIN,
+    "operations.list_queues": READ,
+    "operations.show_stats": READ,
+    "health.metrics": ADMIN,
+    "openapi.openapi": READ,
+    "openapi.doc_url": READ,
+    "openapi.static": READ,
+    "swagger.swagger": READ,
+    "swagger.static": READ,
+    "swagger.oauth2-redirect": READ,
+    "home": READ,
+}
+
+REMEMBER_S = 5.0
+"""A key that was looked up is known for this long; so long does a revoked one still work at most."""
+BURST_S = 1.0
+MAX_REMEMBERED = 10_000
+
+
+class Guard:
+    """Finds out who asks, and whether they may."""
+
+    def __init__(self, keys: KeyStore, frontier: Frontier) -> None:
+        self._keys = keys
+        self._frontier = frontier
+        self._known: dict[bytes, tuple[float, Principal | None]] = {}
+        self._needed: tuple[float, bool] = (0.0, True)
+        self._lock = threading.Lock()
+
+    def check(self) -> Response | None:
+        """Before each request: None lets it pass, with `g.principal` set."""
+        endpoint = request.endpoint
+        if endpoint is None or endpoint in OPEN:
+            g.principal = None
+            return None if endpoint else self._check_unknown()
+        principal = self._identify()
+        if isinstance(principal, Response):
+            return principal
+        g.principal = principal
+        needed = RULES.get(endpoint)
+        if needed is None or not principal.may(needed):
+            wanted = needed.value if needed else "no"
+            return problem(403, f"this key may not do that: it needs the scope {wanted!r}")
+        return self._throttle(principal)
+
+    def _check_unknown(self) -> Response | None:
+        """What does not exist is told to those who may ask; that a method is none, to everybody."""
+        if isinstance(request.routing_exception, MethodNotAllowed):
+            return None
+        principal = self._identify()
+        return principal if isinstance(principal, Response) else None
+
+    def _identify(self) -> Principal | Response:
+        key = _given_key()
+        if key is not None:
+            principal = self._principal(key)
+            return principal or _unauthorized("this API key is not known, or was revoked")
+        if self._keys_needed():
+            return _unauthorized("an API key is needed: Authorization: Bearer KEY")
+        return _foreign() or EVERYBODY
+
+    def _principal(self, key: str) -> Principal | None:
+        now, digest = time.monotonic(), sha256(key.encode("utf-8", "replace")).digest()
+        with self._lock:
+            known = self._known.get(digest)
+        if known and now - known[0] < REMEMBER_S:
+            return known[1]
+        principal = self._keys.principal(key)
+        with self._lock:
+            if len(self._known) >= MAX_REMEMBERED:
+                self._known.clear()
+            self._known[digest] = (now, principal)
+        return principal
+
+    def _keys_needed(self) -> bool:
+        """Once a key was made, everybody needs one."""
+        checked_at, needed = self._needed
+        if time.monotonic() - checked_at >= REMEMBER_S or checked_at == 0.0:
+            needed = self._keys.any_made()
+            self._needed = (time.monotonic(), needed)
+        return needed or not _is_loopback(request.environ.get("REMOTE_ADDR", ""))
+
+    def _throttle(self, principal: Principal) -> Response | None:
+        if principal.key is None or not principal.rate:
+            return None
+        try:
+            wait = self._frontier.throttle(principal.key, principal.rate, principal.rate * BURST_S)
+        except RedisUnavailable as exc:
+            log.warning("throttle_failed", error=str(exc))
+            return None
+        if wait > timedelta():
+            return problem(429, f"this key may ask {principal.rate:g} times a second", retry_after=wait)
+        return None
+
+
+def _given_key() -> str | None:
+    if key := request.headers.get("X-API-Key"):
+        return key.strip()
+    kind, _, rest = request.headers.get("Authorization", "").partition(" ")
+    match kind.lower():
+        case "":
+            return None
+        case "bearer":
+            return rest.strip()
+        case "basic":
+            return _basic_password(rest)
+        case _:
+            return ""
+
+
+def _basic_password(text: str) -> str:
+    """A browser can send a key as the password of any user."""
+    try:
+        return base64.b64decode(text, validate=True).decode().partition(":")[2]
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
+def _unauthorized(detail: str) -> Response:
+    wants_page = "text/html" in request.headers.get("Accept", "")
+    scheme = 'Basic realm="Shoal: any user, an API key as the password"' if wants_page else "Bearer"
+    return problem(401, detail, headers={"WWW-Authenticate": scheme})
+
+
+def _foreign() -> Response | None:
+    """An open API serves this machine: not a name that points here, not a page of another site."""
+    host = urlsplit(f"//{request.host}").hostname or ""
+    if not _is_loopback(host):
+        return problem(403, f"without keys, the API answers to 127.0.0.1 and localhost only, not to {host[:100]!r}")
+    origin = request.headers.get("Origin")
+    if origin is not None and urlsplit(origin).netloc != request.host:
+        return problem(403, "without keys, the API takes no requests from other sites' pages")
+    return None
+
+
+def _is_loopback(host: str) -> bool:
+    if host in ("localhost", ""):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,68 @@
+"""What a view needs: the platform, the caller, and the job that the caller means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import orjson
+from flask import Response, current_app, g
+
+from shoal.api.events import Hub
+from shoal.api.problems import BadValue
+from shoal.core.access import Principal
+from shoal.intake import Origin
+from shoal.store.jobs import JobRow
+from shoal.wiring import Platform
+
+EXTENSION = "shoal"
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The parts of one API process."""
+
+    platform: Platform
+    hub: Hub
+
+
+def api() -> Api:
+    """The parts that serve this request."""
+    return cast(Api, current_app.extensions[EXTENSION])
+
+
+def platform() -> Platform:
+    return api().platform
+
+
+def tenant() -> str:
+    """Whose jobs the caller may see."""
+    return cast(Principal, g.principal).tenant
+
+
+def origin() -> Origin:
+    """Where a submission of this request comes from."""
+    return Origin(tenant(), g.request_id)
+
+
+def own_job(job: str) -> JobRow:
+    """A job of the caller's; one of another tenant does not exist."""
+    return platform().control.job(job, tenant())
+
+
+def answer(value: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """JSON, quickly."""
+    return Response(orjson.dumps(value), status, headers, content_type="application/json")
+
+
+def time_ms(text: str | None, name: str) -> int | None:
+    """Milliseconds of an ISO 8601 time; without a zone it is UTC."""
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+        return round(at.timestamp() * 1000)
+    except (ValueError, OverflowError) as exc:
+        raise BadValue(name, f"write a time such as 2026-11-16T08:00:00Z, not {text[:60]!r}") from exc

@@ -1,0 +1,50 @@
+"""Is this process alive, can it work, and what has it measured?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flask import Response
+
+from shoal.api import metrics as measured
+from shoal.api.context import answer, platform
+from shoal.api.routes import Routes, stream
+from shoal.api.schemas import Health, Readiness
+from shoal.errors import ShoalError
+
+routes = Routes("health", "", "For those who watch")
+
+
+@routes.get("/healthz", {200: Health})
+def healthz() -> Response:
+    """Does the process live?"""
+    return answer({"status": "ok"})
+
+
+@routes.get("/readyz", {200: Readiness, 503: Readiness})
+def readyz() -> Response:
+    """Can it work: are Redis, database and archive there? Says which is not."""
+    parts = platform()
+    checks = {
+        "redis": _check(parts.watch.ping),
+        "database": _check(parts.jobs.ping),
+        "archive": _check(parts.archive.ping),
+    }
+    ready = all(check["ok"] for check in checks.values())
+    return answer({"status": "ready" if ready else "not ready", "checks": checks}, 200 if ready else 503)
+
+
+@routes.get("/metrics", {200: stream("Prometheus text", "text/plain")})
+def metrics() -> Response:
+    """Measurements for Prometheus."""
+    body, content_type = measured.render(platform().watch)
+    return Response(body, content_type=content_type)
+
+
+def _check(ask: Callable[[], None]) -> dict[str, Any]:
+    try:
+        ask()
+    except ShoalError as exc:
+        return {"ok": False, "detail": str(exc)}
+    return {"ok": True, "detail": ""}

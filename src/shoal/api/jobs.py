@@ -1,0 +1,152 @@
+"""Jobs: submitting, watching, changing, ending."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+from flask import Response, g, request
+from flask_openapi3.models import RawModel
+
+from shoal.api import cursor, present
+from shoal.api.context import answer, origin, own_job, platform, tenant, time_ms
+from shoal.api.problems import problem
+from shoal.api.routes import Routes
+from shoal.api.schemas import (
+    AcceptedJob,
+    AddedUrls,
+    Idempotency,
+    JobBody,
+    JobChange,
+    JobList,
+    JobPath,
+    JobQuery,
+    JobView,
+)
+from shoal.api.urllist import KINDS, NDJSON, TEXT, read_lines
+from shoal.core.model import JobState
+from shoal.core.spec import Flaw
+from shoal.store.jobs import Claim, JobFilter, JobRow
+
+routes = Routes("jobs", "/api/v1/jobs", "Work to do")
+
+
+class UrlLines(RawModel):
+    """URLs, one a line."""
+
+    mimetypes = [TEXT, *NDJSON]  # noqa: RUF012 - the name and kind that flask-openapi3 asks for
+
+
+@routes.post("", {202: AcceptedJob})
+def submit_job(header: Idempotency, body: JobBody) -> Response:
+    """Submit a job.
+
+    Answered when the job and its URLs are in the database and in the frontier.
+    """
+    most = platform().settings.api_urls
+    if len(body.urls) > most:
+        detail = f"at most {most} URLs in one submission; send more to an open job's /urls"
+        return problem(422, f"urls: {detail}", flaws=[Flaw("urls", detail)])
+    claim = None
+    if header.idempotency_key:
+        claim = Claim(header.idempotency_key, sha256(request.get_data()).hexdigest())
+    taken = platform().intake.submit(body, origin(), claim)
+    row = JobRow(taken.job, body.name, body, JobState.RUNNING, 0, None, request_id=g.request_id)
+    if taken.repeated:
+        row = own_job(taken.job)
+    headers = {"Location": f"{present.PREFIX}/jobs/{taken.job}"}
+    if taken.repeated:
+        headers["Idempotent-Replayed"] = "true"
+    return answer(present.accepted(row, taken.report, repeated=taken.repeated), 202, headers)
+
+
+@routes.get("", {200: JobList})
+def list_jobs(query: JobQuery) -> Response:
+    """List jobs, newest first."""
+    place = cursor.read(query.cursor, int, str)
+    wanted = JobFilter(
+        tenant=tenant(),
+        state=query.state,
+        lane=query.lane,
+        label=query.label,
+        since_ms=time_ms(query.since, "since"),
+        until_ms=time_ms(query.until, "until"),
+        before=None if place is None else (int(place[0]), str(place[1])),
+    )
+    rows = platform().control.jobs(query.limit + 1, wanted)
+    shown = rows[: query.limit]
+    last = cursor.write([shown[-1].created_ms, shown[-1].id]) if shown else query.cursor
+    return answer({"data": [present.job(row) for row in shown], "cursor": last, "more": len(rows) > query.limit})
+
+
+@routes.get("/<job>", {200: JobView})
+def show_job(path: JobPath) -> Response:
+    """Show a job: state, sums, rate, errors by reason."""
+    return answer(present.job(own_job(path.job)))
+
+
+@routes.patch("/<job>", {200: JobView})
+def change_job(path: JobPath, body: JobChange) -> Response:
+    """Change a job's limits, lane or names while it runs."""
+    own_job(path.job)
+    changes: dict[str, Any] = body.model_dump(mode="json", exclude_unset=True)
+    return answer(present.job(platform().control.edit(path.job, changes)))
+
+
+@routes.delete("/<job>", {204: None})
+def delete_job(path: JobPath) -> Response:
+    """Delete a job with its data.
+
+    It is gone at once for everybody; a running one is cancelled. Its rows and archive are removed in the background.
+    """
+    own_job(path.job)
+    platform().control.delete(path.job)
+    return Response(status=204)
+
+
+@routes.post("/<job>/urls", {200: AddedUrls})
+def add_urls(path: JobPath, raw: UrlLines) -> Response:
+    """Send more URLs to an open job, one a line, as many as you like.
+
+    Plain text, or NDJSON with a string or an object with `url` on each line. Invalid lines are counted and named,
+    and the others taken.
+    """
+    row = own_job(path.job)
+    kind = request.mimetype
+    if kind not in KINDS:
+        return problem(415, f"send the URLs as one of {', '.join(KINDS)}, one a line, not as {kind or 'nothing'!r}")
+    added = platform().intake.add(row, read_lines(request.stream.read, TEXT if kind == TEXT else "ndjson"))
+    problems = [{"line": line, "detail": detail} for line, detail in added.problems]
+    sums = {name: getattr(added, name) for name in ("lines", "accepted", "seen", "filtered", "invalid")}
+    return answer({**sums, "problems": problems})
+
+
+@routes.post("/<job>/pause", {200: JobView})
+def pause_job(path: JobPath) -> Response:
+    """Hand out nothing more; what is under way is finished."""
+    return _changed(path, platform().control.pause)
+
+
+@routes.post("/<job>/resume", {200: JobView})
+def resume_job(path: JobPath) -> Response:
+    """Go on with a paused job."""
+    return _changed(path, platform().control.resume)
+
+
+@routes.post("/<job>/cancel", {200: JobView})
+def cancel_job(path: JobPath) -> Response:
+    """Drop all that waits; pages already stored stay."""
+    return _changed(path, platform().control.cancel)
+
+
+@routes.post("/<job>/close", {200: JobView})
+def close_job(path: JobPath) -> Response:
+    """Take no more URLs; the job ends when it has done what it has."""
+    return _changed(path, platform().control.close)
+
+
+def _changed(path: JobPath, change: Callable[[str], JobState]) -> Response:
+    own_job(path.job)
+    change(path.job)
+    return answer(present.job(own_job(path.job)))

@@ -1,0 +1,122 @@
+"""What Prometheus can read. Labels have few values: routes, methods, lanes, outcomes; hosts only as the few that wait
+longest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    generate_latest,
+    multiprocess,
+    values,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from shoal.core.model import HostStatus
+from shoal.errors import RedisUnavailable
+from shoal.frontier.watch import Watch
+
+HOSTS_LOOKED_AT = 1_000
+HOSTS_SHOWN = 20
+MAX_OUTCOMES = 200
+_OUTCOME = re.compile(r"(done|retry|dead|filtered|robots)(:[a-z0-9_]{1,40})?")
+
+REQUESTS = Counter("shoal_api_requests", "Requests answered", ["method", "route", "status"], registry=None)
+LATENCY = Histogram(
+    "shoal_api_request_seconds",
+    "Time to answer",
+    ["route"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2.5, 5, 10, 30),
+    registry=None,
+)
+
+
+def note(method: str, route: str, status: int, seconds: float) -> None:
+    """One request was answered."""
+    REQUESTS.labels(method, route, str(status)).inc()
+    LATENCY.labels(route).observe(seconds)
+
+
+def render(watch: Watch) -> tuple[bytes, str]:
+    """(all measurements, their content type)"""
+    registry = CollectorRegistry()
+    if values.ValueClass is values.MutexValue:
+        registry.register(REQUESTS)
+        registry.register(LATENCY)
+    else:
+        multiprocess.MultiProcessCollector(registry)  # all processes of this API
+    registry.register(FrontierCollector(watch))
+    return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+class FrontierCollector(Collector):
+    """What the frontier knows, read at the moment of asking."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def collect(self) -> Iterable[Metric]:
+        try:
+            yield from self._collect()
+        except RedisUnavailable:
+            yield GaugeMetricFamily("shoal_redis_up", "Does Redis answer?", value=0)
+
+    def _collect(self) -> Iterator[Metric]:
+        load = self._watch.load()
+        yield GaugeMetricFamily("shoal_redis_up", "Does Redis answer?", value=1)
+        yield GaugeMetricFamily("shoal_redis_memory_bytes", "Memory that Redis uses", value=load.memory)
+        yield from self._queues()
+        yield from self._sums()
+        yield from self._workers()
+        yield from _hosts(self._watch.hosts(HOSTS_LOOKED_AT))
+
+    def _queues(self) -> Iterator[Metric]:
+        depth = GaugeMetricFamily("shoal_queue_urls", "URLs in a queue", labels=["queue", "place"])
+        flight = 0
+        for queue in self._watch.queues():
+            depth.add_metric([queue.queue, "queued"], queue.queued)
+            depth.add_metric([queue.queue, "delayed"], queue.delayed)
+            depth.add_metric([queue.queue, "leased"], queue.leased)
+            flight += queue.leased
+        yield depth
+        yield GaugeMetricFamily("shoal_in_flight", "Requests that workers hold", value=flight)
+        expired = self._watch.expired_leases()
+        yield GaugeMetricFamily("shoal_leases_expired", "Lease groups past their deadline", value=expired)
+
+    def _sums(self) -> Iterator[Metric]:
+        stats = self._watch.stats()
+        outcomes = CounterMetricFamily("shoal_outcomes", "Settled requests", labels=["outcome", "reason"])
+        known = sorted((count, name) for name, count in stats.items() if _OUTCOME.fullmatch(name))
+        for count, name in known[-MAX_OUTCOMES:]:
+            outcome, _, reason = name.partition(":")
+            outcomes.add_metric([outcome, reason], count)
+        yield outcomes
+        yield CounterMetricFamily("shoal_leases_reaped", "Requests taken back", value=stats.get("reaped", 0))
+        yield CounterMetricFamily("shoal_fence_refusals", "Settlements that came late", value=stats.get("late", 0))
+        yield CounterMetricFamily("shoal_slices", "Slices that were run", value=stats.get("slices", 0))
+
+    def _workers(self) -> Iterator[Metric]:
+        workers = self._watch.workers()
+        yield GaugeMetricFamily("shoal_workers", "Workers that live", value=len(workers))
+        processes = sum(beat.processes for beat in workers)
+        yield GaugeMetricFamily("shoal_worker_processes", "Their processes", value=processes)
+        yield GaugeMetricFamily("shoal_slices_active", "Slices under way", value=sum(beat.active for beat in workers))
+
+
+def _hosts(hosts: list[HostStatus]) -> Iterator[Metric]:
+    states = GaugeMetricFamily("shoal_hosts", "Hosts lately used, by what keeps them", labels=["state"])
+    for state in ("open", "at_cap", "held", "paused"):
+        states.add_metric([state], sum(host.state == state for host in hosts))
+    yield states
+    held = GaugeMetricFamily("shoal_host_hold_seconds", "The hosts that are held longest", labels=["host"])
+    waiting = sorted((host for host in hosts if host.hold), key=lambda host: host.hold, reverse=True)
+    for host in waiting[:HOSTS_SHOWN]:
+        held.add_metric([host.host], host.hold.total_seconds())
+    yield held

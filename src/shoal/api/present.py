@@ -1,0 +1,171 @@
+"""Values of the domain as JSON for clients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shoal.core.model import AdmitReport, HostStatus, JobStatus, WorkerBeat
+from shoal.core.spec import JobSpec
+from shoal.store.export import iso
+from shoal.store.jobs import JobRow
+from shoal.store.pages import DeadLetter, ItemRow, PageRow
+
+PREFIX = "/api/v1"
+_ERRORS = ("dead:", "robots:", "filtered:")
+HIDDEN = "***"
+
+
+def links(job: str) -> dict[str, str]:
+    base = f"{PREFIX}/jobs/{job}"
+    parts = ("urls", "pages", "items", "errors", "dead", "export", "events")
+    return {"self": base, **{part: f"{base}/{part}" for part in parts}}
+
+
+def accepted(row: JobRow, report: AdmitReport, *, repeated: bool) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "state": row.state.value,
+        "accepted": report.admitted,
+        "seen": report.duplicates,
+        "filtered": report.filtered + report.over_budget,
+        "repeated": repeated,
+        "request_id": row.request_id,
+        "links": links(row.id),
+    }
+
+
+def job(row: JobRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "name": row.name,
+        "labels": list(row.spec.labels),
+        "state": row.state.value,
+        "open": row.open and not row.state.ended,
+        "lane": row.spec.lane.value,
+        "engine": row.spec.engine.value,
+        "request_id": row.request_id,
+        "created_at": iso(row.created_ms),
+        **(progress(row.status) if row.status else _no_progress()),
+        "spec": spec(row.spec),
+        "links": links(row.id),
+    }
+
+
+def progress(status: JobStatus) -> dict[str, Any]:
+    """State and sums: what changes while a job runs."""
+    counters = status.counters
+    return {
+        "started_at": None if status.started_ms is None else iso(status.started_ms),
+        "ended_at": None if status.ended_ms is None else iso(status.ended_ms),
+        "elapsed_seconds": round(status.elapsed.total_seconds(), 3),
+        "pages": counters.done - status.redirects,
+        "redirects": status.redirects,
+        "pending": counters.pending,
+        "rate": status.rate,
+        "eta_seconds": None if status.eta is None else round(status.eta.total_seconds(), 1),
+        "counters": {name: getattr(counters, name) for name in counters.__slots__},
+        "reconciles": counters.reconciles,
+        "errors": errors_by_reason(status),
+        "reasons": status.reasons,
+        "slowest_hosts": [{"host": slow.host, "latency_ms": slow.latency_ms} for slow in status.slowest],
+    }
+
+
+def _no_progress() -> dict[str, Any]:
+    """A job that its database knows and its frontier does not (yet)."""
+    nothing = {"started_at": None, "ended_at": None, "elapsed_seconds": 0.0, "pages": 0, "redirects": 0, "pending": 0}
+    return {
+        **nothing,
+        "rate": 0.0,
+        "eta_seconds": None,
+        "counters": None,
+        "reconciles": True,
+        "errors": {},
+        "reasons": {},
+        "slowest_hosts": [],
+    }
+
+
+def errors_by_reason(status: JobStatus) -> dict[str, int]:
+    """Requests that ended without a page."""
+    found: dict[str, int] = {}
+    for name, count in status.reasons.items():
+        outcome, _, reason = name.partition(":")
+        if outcome in ("dead", "robots"):
+            found[reason] = found.get(reason, 0) + count
+    return found
+
+
+def spec(value: JobSpec) -> dict[str, Any]:
+    """The job as it was submitted, without its URLs and secrets."""
+    shown = value.model_dump(mode="json", exclude={"urls"})
+    shown["headers"] = {name: HIDDEN if name in value.secret_headers else text for name, text in value.headers.items()}
+    return shown
+
+
+def page(number: int, row: PageRow) -> dict[str, Any]:
+    return {
+        "id": number,
+        "job": row.job,
+        "url": row.url,
+        "host": row.host,
+        "status": row.status,
+        "depth": row.depth,
+        "attempt": row.attempt,
+        "content_type": row.content_type,
+        "charset": row.charset,
+        "size": row.size,
+        "elapsed_ms": row.elapsed_ms,
+        "fetched_at": iso(row.fetched_ms),
+        "redirect": row.redirect,
+        "canonical": row.canonical,
+        "request_id": row.request_id,
+        "body": f"{PREFIX}/pages/{number}/body" if row.archive else None,
+    }
+
+
+def item(number: int, row: ItemRow) -> dict[str, Any]:
+    return {"id": number, "url": row.url, "number": row.number, "data": row.data}
+
+
+def error(number: int, letter: DeadLetter) -> dict[str, Any]:
+    return {
+        "id": number,
+        "url": letter.url,
+        "host": letter.host,
+        "outcome": letter.outcome,
+        "reason": letter.reason,
+        "detail": letter.detail,
+        "depth": letter.depth,
+        "attempts": letter.attempts,
+        "at": iso(letter.at_ms),
+    }
+
+
+def host(status: HostStatus) -> dict[str, Any]:
+    return {
+        "host": status.host,
+        "state": status.state,
+        "rate": "unlimited" if status.rate == 0 else status.rate,
+        "parallel": "unlimited" if status.parallel == 0 else status.parallel,
+        "paused": status.paused,
+        "hold_seconds": status.hold.total_seconds(),
+        "next_slot_seconds": status.next_slot.total_seconds(),
+        "in_flight": status.in_flight,
+        "latency_ms": status.latency_ms,
+        "waiting_jobs": status.waiting_jobs,
+        "last_used_at": iso(status.seen_ms) if status.seen_ms else None,
+    }
+
+
+def worker(beat: WorkerBeat) -> dict[str, Any]:
+    return {
+        "name": beat.name,
+        "queues": list(beat.queues),
+        "processes": beat.processes,
+        "active": beat.active,
+        "slices": beat.slices,
+        "memory_mb": beat.memory_mb,
+        "started_at": iso(beat.started_ms),
+        "version": beat.version,
+    }

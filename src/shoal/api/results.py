@@ -1,0 +1,186 @@
+"""What jobs have brought: pages, items, errors, dead letters, bodies, exports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from flask import Response
+
+from shoal.api import cursor, present
+from shoal.api.context import answer, own_job, platform, tenant, time_ms
+from shoal.api.routes import Routes, stream
+from shoal.api.schemas import (
+    DeadQuery,
+    ErrorList,
+    ErrorQuery,
+    ExportQuery,
+    ItemList,
+    JobPath,
+    PageList,
+    PagePath,
+    PageQuery,
+    ReplayBody,
+    Replayed,
+    RowQuery,
+)
+from shoal.core.model import Outcome
+from shoal.errors import NotFound
+from shoal.store.dead import Selection
+from shoal.store.export import (
+    DEAD_COLUMNS,
+    PAGE_COLUMNS,
+    Encoder,
+    Record,
+    dead_record,
+    encoder,
+    item_columns,
+    item_record,
+    page_record,
+)
+from shoal.store.jobs import JobRow
+from shoal.store.pages import PageStore, RowFilter
+
+routes = Routes("results", "/api/v1", "What came of it")
+
+EXPORT_AT_ONCE = 1_000
+_EXPORT_TYPES = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
+_SAFE_TYPES = frozenset(
+    {"application/json", "application/pdf", "image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"}
+)
+"""Everything else could be run by a browser, and is sent as mere bytes."""
+
+Rows = list[tuple[int, Any]]
+
+
+@routes.get("/jobs/<job>/pages", {200: PageList})
+def list_pages(path: JobPath, query: PageQuery) -> Response:
+    """List stored pages, in order of arrival."""
+    store = platform().pages
+    return _listing(path, query, RowFilter(status=query.status), store.pages_after, present.page)
+
+
+@routes.get("/jobs/<job>/items", {200: ItemList})
+def list_items(path: JobPath, query: RowQuery) -> Response:
+    """List extracted items, in order of arrival."""
+    return _listing(path, query, RowFilter(), platform().pages.items_after, present.item)
+
+
+@routes.get("/jobs/<job>/errors", {200: ErrorList})
+def list_errors(path: JobPath, query: ErrorQuery) -> Response:
+    """List every request that ended without a page: dead, refused by robots.txt, filtered."""
+    wanted = RowFilter(outcome=query.outcome, reason=query.reason)
+    return _listing(path, query, wanted, platform().pages.letters_after, present.error)
+
+
+@routes.get("/jobs/<job>/dead", {200: ErrorList})
+def list_dead(path: JobPath, query: DeadQuery) -> Response:
+    """List dead letters: requests given up on, which can be replayed."""
+    wanted = RowFilter(outcome=Outcome.DEAD.value, reason=query.reason)
+    return _listing(path, query, wanted, platform().pages.letters_after, present.error)
+
+
+@routes.post("/jobs/<job>/dead/replay", {200: Replayed})
+def replay_dead(path: JobPath, body: ReplayBody) -> Response:
+    """Try dead letters once more: all, or those with these ids, this reason, this host.
+
+    A job that has finished goes on for them.
+    """
+    row = own_job(path.job)
+    chosen = Selection(body.ids, body.reason, body.host)
+    return answer({"replayed": platform().intake.replay(row, chosen)})
+
+
+@routes.get(
+    "/jobs/<job>/export",
+    {200: {"description": "Lines, as they are read", "content": {"application/x-ndjson": {}, "text/csv": {}}}},
+)
+def export(path: JobPath, query: ExportQuery) -> Response:
+    """Download all items (or pages, or errors) as JSON Lines or CSV; streamed."""
+    row = own_job(path.job)
+    what = query.what or ("items" if row.spec.fields else "pages")
+    return Response(
+        _export(platform().pages, row, what, query.format),
+        content_type=_EXPORT_TYPES[query.format],
+        headers={"Content-Disposition": f'attachment; filename="{row.id}-{what}.{query.format}"'},
+    )
+
+
+@routes.get(
+    "/pages/<page>/body",
+    {200: stream("The body as it was received, unpacked", "*/*")},
+)
+def page_body(path: PagePath) -> Response:
+    """Download a page's body from the archive."""
+    row = platform().pages.page_by_id(path.page)
+    if row is None:
+        raise NotFound(f"there is no page {path.page}")
+    platform().control.job(row.job, tenant())
+    if row.archive is None:
+        raise NotFound(f"the body of page {path.page} was not kept: the job ran without the archive")
+    body = platform().archive.read(row.archive).unpacked()
+    media = row.content_type.partition(";")[0].strip().lower()
+    return Response(
+        body,
+        content_type=media if media in _SAFE_TYPES else "application/octet-stream",
+        headers={
+            "Content-Disposition": f"attachment; filename*=UTF-8''{_file_name(row.url)}",
+            "Content-Security-Policy": "default-src 'none'; sandbox",
+            "X-Content-Type-Options": "nosniff",
+            "X-Original-Content-Type": _one_line(row.content_type),
+        },
+    )
+
+
+def _listing(
+    path: JobPath,
+    query: RowQuery,
+    wanted: RowFilter,
+    read: Callable[[str, int, int, RowFilter], Rows],
+    show: Callable[[int, Any], dict[str, Any]],
+) -> Response:
+    job = own_job(path.job)
+    place = cursor.read(query.cursor, int)
+    narrowed = RowFilter(
+        wanted.status,
+        query.host,
+        wanted.outcome,
+        wanted.reason,
+        time_ms(query.since, "since"),
+        time_ms(query.until, "until"),
+    )
+    rows = read(job.id, int(place[0]) if place else 0, query.limit + 1, narrowed)
+    shown = rows[: query.limit]
+    last = cursor.write([shown[-1][0]]) if shown else query.cursor
+    return answer({"data": [show(*row) for row in shown], "cursor": last, "more": len(rows) > query.limit})
+
+
+def _export(store: PageStore, row: JobRow, what: str, kind: str) -> Iterator[str]:
+    columns, read, record = _source(store, row, what)
+    lines: Encoder = encoder(kind, columns)
+    yield lines.head()
+    last = 0
+    while rows := read(row.id, last, EXPORT_AT_ONCE):
+        last = rows[-1][0]
+        yield lines.encode(record(value) for _, value in rows)
+
+
+def _source(
+    store: PageStore, row: JobRow, what: str
+) -> tuple[tuple[str, ...], Callable[[str, int, int], Rows], Callable[[Any], Record]]:
+    if what == "items":
+        return item_columns(row.spec), store.items_after, item_record
+    if what == "pages":
+        return PAGE_COLUMNS, store.pages_after, page_record
+    return DEAD_COLUMNS, store.letters_after, dead_record
+
+
+def _file_name(url: str) -> str:
+    """The last part of the path, safe as a name."""
+    name = urlsplit(url).path.rstrip("/").rpartition("/")[2] or "page"
+    return quote(name[:100].replace("\\", "_"), safe="")
+
+
+def _one_line(text: str) -> str:
+    return "".join(char for char in text if char.isprintable() and ord(char) < 256)

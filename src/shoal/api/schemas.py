@@ -1,0 +1,443 @@
+"""The shapes of requests and answers: what the OpenAPI document says and what requests are checked against."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
+
+from shoal.core.model import Engine, JobState, Lane
+from shoal.core.spec import JobSpec, Label, Parallel, Rate
+
+_JOB = r"^[a-z0-9]{1,40}$"
+_HOST = r"^[A-Za-z0-9._:\[\]-]{1,300}$"
+_TEXT = r"^[^\x00]*$"
+"""PostgreSQL cannot keep a NUL."""
+_MOST = 2**53
+"""Larger numbers are not the same to all who read JSON."""
+
+
+def _number(value: object) -> object:
+    """JSON's numbers: no text that looks like one, and `true` is not 1."""
+    if value is True or value is False or isinstance(value, str):
+        raise ValueError("input should be a number")
+    return value
+
+
+Limit = Annotated[int, Field(ge=1, le=1_000, description="Rows of one answer.")]
+Cursor = Annotated[str, Field(max_length=500, pattern=r"^[A-Za-z0-9_-]*$")] | None
+Time = Annotated[str, Field(max_length=40, json_schema_extra={"format": "date-time"})] | None
+Name = Annotated[str, Field(max_length=200, pattern=_TEXT, description="A label for people.")]
+Host = Annotated[str, Field(max_length=300, pattern=_TEXT)]
+Reason = Annotated[str, Field(max_length=60, pattern=_TEXT, description="Such as http_404 or timeout_connect.")]
+Row = Annotated[int, Field(ge=1, lt=_MOST, description="The id of a row."), BeforeValidator(_number)]
+Seconds = Annotated[float, Field(ge=0, le=86_400), BeforeValidator(_number)]
+Flag = Annotated[bool, Strict()]
+
+_CURSOR = Field(default=None, description="From the answer before, to go on behind it.")
+_TIME = Field(default=None, description="ISO 8601, such as 2026-11-16T08:00:00Z.")
+
+
+def _without_nulls(schema: dict[str, Any]) -> None:
+    """Parameters are there or not; none can be null."""
+    for parameter in schema["properties"].values():
+        if choices := parameter.pop("anyOf", None):
+            parameter.update(choices[0])
+
+
+class Exact(BaseModel):
+    """Nothing that is not named here."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Query(Exact):
+    """What can stand behind the question mark."""
+
+    model_config = ConfigDict(json_schema_extra=_without_nulls)
+
+
+# --- requests ----------------------------------------------------------------------------------------------------
+
+
+class JobPath(BaseModel):
+    job: str = Field(pattern=_JOB, description="A job's id.")
+
+
+class PagePath(BaseModel):
+    page: int = Field(ge=1, lt=_MOST, description="A page's id.")
+
+
+class HostPath(BaseModel):
+    host: str = Field(pattern=_HOST, description="A host, with its port unless it is the scheme's own.")
+
+
+class Idempotency(BaseModel):
+    """Headers of a submission."""
+
+    model_config = ConfigDict(json_schema_extra=_without_nulls)
+
+    idempotency_key: Annotated[str, Field(pattern=r"^[\x21-\x7e]{1,255}$")] | None = Field(
+        default=None,
+        alias="Idempotency-Key",
+        description="The same key with the same body makes one job, however often it is sent within a day.",
+    )
+
+
+class JobQuery(Query):
+    state: JobState | None = None
+    lane: Lane | None = None
+    label: Label | None = None
+    since: Time = _TIME
+    until: Time = _TIME
+    limit: Limit = 50
+    cursor: Cursor = _CURSOR
+
+
+class RowQuery(Query):
+    host: Host | None = None
+    since: Time = _TIME
+    until: Time = _TIME
+    limit: Limit = 100
+    cursor: Cursor = _CURSOR
+
+
+class PageQuery(RowQuery):
+    status: Annotated[int, Field(ge=100, le=999)] | None = Field(default=None, description="The HTTP status.")
+
+
+class ErrorQuery(RowQuery):
+    outcome: Literal["dead", "robots", "filtered"] | None = None
+    reason: Reason | None = None
+
+
+class DeadQuery(RowQuery):
+    reason: Reason | None = None
+
+
+class ExportQuery(Query):
+    format: Literal["jsonl", "csv"] = "jsonl"
+    what: Literal["items", "pages", "errors"] | None = Field(
+        default=None, description="Items by default, pages when the job has no fields."
+    )
+
+
+class ScrapeQuery(Query):
+    wait: float = Field(default=0, ge=0, le=300, description="Seconds to wait for the page, up to the server's cap.")
+
+
+class HostQuery(Query):
+    limit: Limit = 100
+    cursor: Cursor = _CURSOR
+
+
+class JobBody(JobSpec):
+    """What to fetch, how far to go, how politely, and what to take from each page."""
+
+    name: Name = ""
+    pages: Annotated[int, Field(ge=1, lt=_MOST)] | None = None
+    depth: Annotated[int, Field(ge=0, lt=_MOST)] | None = None
+
+
+class JobChange(Exact):
+    """What can be changed while a job runs."""
+
+    name: Name = ""
+    labels: tuple[Label, ...] = Field(default=(), max_length=20)
+    lane: Lane = Lane.BATCH
+    weight: float = Field(default=1.0, gt=0, le=1000)
+    rate: Rate = 4.0
+    parallel: Parallel | None = None
+    pages: Annotated[int, Field(ge=1, lt=_MOST)] | None = None
+
+
+class HostChangeBody(Exact):
+    """An operator's word on a host; null takes a limit back to what the jobs say."""
+
+    rate: Rate | None = None
+    parallel: Parallel | None = None
+    paused: Flag = False
+    hold_seconds: Seconds = 0.0
+
+
+class ReplayBody(Exact):
+    """Which dead letters; without a choice all."""
+
+    ids: list[Row] | None = Field(default=None, max_length=10_000, min_length=1)
+    reason: Reason | None = None
+    host: Host | None = None
+
+
+class ScrapeBody(Exact):
+    """One page, now."""
+
+    url: str = Field(max_length=8_192)
+    name: Name = ""
+    labels: tuple[Label, ...] = Field(default=(), max_length=20)
+    fields: dict[str, str] = Field(default_factory=dict)
+    headers: dict[str, str] = Field(default_factory=dict)
+    robots: bool = True
+    retries: int = Field(default=1, ge=0, le=20)
+    timeout: float = Field(default=30.0, gt=0, le=600)
+    archive: bool = True
+
+
+# --- answers -----------------------------------------------------------------------------------------------------
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem details."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    request_id: str
+    errors: list[FieldProblem] = Field(default_factory=list["FieldProblem"])
+
+
+class FieldProblem(BaseModel):
+    field: str
+    detail: str
+
+
+class Links(BaseModel):
+    self: str
+    urls: str
+    pages: str
+    items: str
+    errors: str
+    dead: str
+    export: str
+    events: str
+
+
+class AcceptedJob(BaseModel):
+    id: str
+    state: JobState
+    accepted: int
+    seen: int
+    filtered: int
+    repeated: bool
+    request_id: str
+    links: Links
+
+
+class LineProblem(BaseModel):
+    line: int
+    detail: str
+
+
+class AddedUrls(BaseModel):
+    """What became of the lines."""
+
+    lines: int
+    accepted: int
+    seen: int
+    filtered: int
+    invalid: int
+    problems: list[LineProblem]
+
+
+class CountersView(BaseModel):
+    seen: int
+    admitted: int
+    filtered: int
+    duplicates: int
+    queued: int
+    delayed: int
+    leased: int
+    done: int
+    dead: int
+    dropped: int
+    retries: int
+    lost: int
+    received: int
+
+
+class SlowHost(BaseModel):
+    host: str
+    latency_ms: int
+
+
+class JobView(BaseModel):
+    id: str
+    name: str
+    labels: list[str]
+    state: JobState
+    open: bool
+    lane: Lane
+    engine: Engine
+    request_id: str
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    elapsed_seconds: float
+    pages: int
+    redirects: int
+    pending: int
+    rate: float = Field(description="Pages a second, over the last five to ten seconds.")
+    eta_seconds: float | None = Field(description="Until what waits now is done, at this rate.")
+    counters: CountersView | None = Field(description="Null when Redis has lost the job.")
+    reconciles: bool = Field(description="admitted = queued + delayed + leased + done + dead + dropped")
+    errors: dict[str, int] = Field(description="Requests given up, by reason.")
+    reasons: dict[str, int] = Field(description="Every outcome with a reason, retries included.")
+    slowest_hosts: list[SlowHost]
+    spec: dict[str, Any]
+    links: Links
+
+
+class Listing(BaseModel):
+    cursor: str | None = Field(description="Go on behind the last row with ?cursor=…; also later, for what comes then.")
+    more: bool = Field(description="Is there more at this moment?")
+
+
+class JobList(Listing):
+    data: list[JobView]
+
+
+class PageView(BaseModel):
+    id: int
+    job: str
+    url: str
+    host: str
+    status: int
+    depth: int
+    attempt: int
+    content_type: str
+    charset: str
+    size: int
+    elapsed_ms: float
+    fetched_at: str
+    redirect: str | None
+    canonical: str | None
+    request_id: str
+    body: str | None = Field(description="Where the stored body is.")
+
+
+class PageList(Listing):
+    data: list[PageView]
+
+
+class ItemView(BaseModel):
+    id: int
+    url: str
+    number: int
+    data: dict[str, Any]
+
+
+class ItemList(Listing):
+    data: list[ItemView]
+
+
+class ErrorView(BaseModel):
+    id: int
+    url: str
+    host: str
+    outcome: str
+    reason: str
+    detail: str
+    depth: int
+    attempts: int
+    at: str
+
+
+class ErrorList(Listing):
+    data: list[ErrorView]
+
+
+class Replayed(BaseModel):
+    replayed: int
+
+
+class Scraped(BaseModel):
+    """The one page, or why there is none."""
+
+    job: str
+    state: JobState
+    page: PageView | None
+    item: dict[str, Any] | None
+    error: ErrorView | None
+    links: Links
+
+
+class HostView(BaseModel):
+    host: str
+    state: Literal["open", "at_cap", "held", "paused"]
+    rate: float | Literal["unlimited"] | None = Field(description="Set by an operator; null: as the jobs say.")
+    parallel: int | Literal["unlimited"] | None
+    paused: bool
+    hold_seconds: float
+    next_slot_seconds: float
+    in_flight: int
+    latency_ms: int | None
+    waiting_jobs: int
+    last_used_at: str | None
+
+
+class HostList(Listing):
+    data: list[HostView]
+
+
+class WorkerView(BaseModel):
+    name: str
+    queues: list[str]
+    processes: int
+    active: int
+    slices: int
+    memory_mb: int
+    started_at: str
+    version: str
+
+
+class WorkerList(BaseModel):
+    data: list[WorkerView]
+
+
+class QueueView(BaseModel):
+    queue: str
+    queued: int
+    delayed: int
+    leased: int
+    jobs_due: int
+    workers: int = Field(description="Processes that serve it.")
+
+
+class QueueList(BaseModel):
+    data: list[QueueView]
+
+
+class Capacity(BaseModel):
+    urls: int
+    max_urls: int
+    memory_bytes: int
+    max_memory_bytes: int
+
+
+class StatsView(BaseModel):
+    version: str
+    jobs: dict[str, int] = Field(description="Jobs of this key's tenant, by state.")
+    frontier: Capacity
+    workers: int
+    processes: int
+    outcomes: dict[str, int] = Field(description="Of all jobs since the frontier began.")
+    leases_reaped: int
+    fence_refusals: int
+    slices: int
+
+
+class Health(BaseModel):
+    status: Literal["ok"]
+
+
+class Check(BaseModel):
+    ok: bool
+    detail: str
+
+
+class Readiness(BaseModel):
+    status: Literal["ready", "not ready"]
+    checks: dict[str, Check]

@@ -1,0 +1,55 @@
+"""One page, now: a job of one URL in the high lane, and a client that may wait for it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from flask import Response
+
+from shoal.api import present
+from shoal.api.context import answer, api, origin, own_job, platform
+from shoal.api.problems import BadValue
+from shoal.api.routes import Routes
+from shoal.api.schemas import AcceptedJob, ScrapeBody, Scraped, ScrapeQuery
+from shoal.core.model import Lane
+from shoal.core.spec import JobSpec
+from shoal.errors import BadUrls
+from shoal.store.jobs import JobRow
+
+routes = Routes("scrape", "/api/v1", "One page, now")
+
+
+@routes.post("/scrape", {200: Scraped, 202: AcceptedJob})
+def scrape(query: ScrapeQuery, body: ScrapeBody) -> Response:
+    """Fetch one URL in the high lane, and wait for it if asked to.
+
+    200 with the page (or why there is none) when it came in time, else 202 with the job.
+    """
+    values: dict[str, Any] = body.model_dump(exclude={"url"})
+    spec = JobSpec.model_validate({**values, "urls": [body.url], "follow": False, "lane": Lane.HIGH})
+    try:
+        taken = platform().intake.submit(spec, origin())
+    except BadUrls as exc:
+        raise BadValue("url", exc.problems[0][1]) from exc
+    patience = timedelta(seconds=min(query.wait, platform().settings.api_wait_seconds))
+    headers = {"Location": f"{present.PREFIX}/jobs/{taken.job}"}
+    if patience and api().hub.wait_for_end(taken.job, patience):
+        return answer(_scraped(own_job(taken.job)), 200, headers)
+    return answer(present.accepted(own_job(taken.job), taken.report, repeated=False), 202, headers)
+
+
+def _scraped(row: JobRow) -> dict[str, Any]:
+    pages = platform().pages
+    found = pages.pages_after(row.id, 0)
+    page = next(((number, page) for number, page in found if page.redirect is None), None)
+    items = pages.items_after(row.id, 0, 1)
+    errors = [] if page else pages.letters_after(row.id, 0, 1)
+    return {
+        "job": row.id,
+        "state": row.state.value,
+        "page": present.page(*page) if page else None,
+        "item": items[0][1].data if items else None,
+        "error": present.error(*errors[0]) if errors else None,
+        "links": present.links(row.id),
+    }

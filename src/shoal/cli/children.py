@@ -1,0 +1,92 @@
+"""Processes that a command starts and that end with it, however it ends: `python -m MODULE`, configured by variables.
+
+Each has a session of its own, since a Ctrl-C is for the command, which stops its children itself; and each is told
+whose child it is, so that the kernel ends it when the command is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+STOP_S = 15.0
+"""On top of the time that a child gives its own work."""
+MOST_LOG_BYTES = 50_000_000
+"""A larger log is put aside, in place of the one before, when its process starts."""
+TAIL_LINES = 5
+
+
+class Child:
+    """One such process and its log."""
+
+    def __init__(self, module: str, log: Path, home: Path, variables: Mapping[str, str], grace_s: float) -> None:
+        self.log = log
+        self._command = [sys.executable, "-m", module]
+        self._variables = {"SHOAL_HOME": str(home), "SHOAL_PARENT": str(os.getpid()), **variables}
+        self._patience_s = grace_s + STOP_S
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    def keep(self, **variables: str) -> None:
+        """Use these values as well when it is started again."""
+        self._variables.update(variables)
+
+    def start(self) -> None:
+        """Start it, for the first time or again."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        _put_aside(self.log)
+        with self.log.open("ab") as output:
+            self._log_start = output.tell()
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # talk of libraries; the log is on standard error
+                stderr=output,
+                env={**os.environ, **self._variables},
+                start_new_session=True,
+            )
+
+    @property
+    def code(self) -> int | None:
+        """The exit code; None while it runs, or was never started."""
+        return None if self._process is None else self._process.poll()
+
+    def written(self) -> str:
+        """What it has logged since it was started."""
+        with self.log.open("rb") as file:
+            file.seek(self._log_start)
+            return file.read().decode(errors="replace")
+
+    def tail(self) -> str:
+        """The last lines of its log, to be shown."""
+        lines = self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
+        return "\n".join(f"  | {line}" for line in lines)
+
+    def ask_to_stop(self) -> None:
+        """Let it bring its work to an end."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+
+    def wait(self) -> None:
+        """Until it has ended; one that does not end in time is killed."""
+        if self._process is None:
+            return
+        try:
+            self._process.wait(self._patience_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it at once, with the processes that it started."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+def _put_aside(log: Path) -> None:
+    if log.exists() and log.stat().st_size > MOST_LOG_BYTES:
+        log.replace(log.with_name(f"{log.name}.1"))

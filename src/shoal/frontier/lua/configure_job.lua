@@ -1,0 +1,22 @@
+-- configure_job.lua: change a job's limits or its queue while it runs.
+-- ARGV[1] job   ARGV[2..] pairs: queue, rate, burst, parallel, weight, pages (as in create)
+-- returns its state, '' when it is unknown
+local job = ARGV[1]
+local j = redis.call('HMGET', job_key(job), 'state', 'queue', 'queued', 'delayed', 'leased')
+if not j[1] then return '' end
+redis.call('HSET', job_key(job), unpack(ARGV, 2))
+local queue = redis.call('HGET', job_key(job), 'queue')
+if queue ~= j[2] then
+  redis.call('ZREM', due_key(j[2]), job)
+  redis.call('ZREM', turn_key(j[2]), job)
+  for i, place in ipairs({ 'queued', 'delayed', 'leased' }) do
+    local n = tonumber(j[i + 2]) or 0
+    if n ~= 0 then
+      redis.call('HINCRBY', depth_key(j[2]), place, -n)
+      redis.call('HINCRBY', depth_key(queue), place, n)
+    end
+  end
+end
+refresh_due(job)
+tell(job, 'changed', j[1])
+return j[1]

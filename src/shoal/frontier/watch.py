@@ -1,0 +1,180 @@
+"""Looking at the frontier as a whole: queues, hosts, workers, sums, events. Changes nothing."""
+
+# redis-py's hints leave gaps: what falls into them is unknown to the checker in this file only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, cast
+
+import orjson
+import redis
+
+from shoal.core.model import ALL_QUEUES, Event, HostStatus, Load, QueueDepth, WorkerBeat
+from shoal.frontier.scripts import Scripts, connect, translated_errors
+
+READ_EVENTS_AT_MOST = 1_000
+
+
+class Watch:
+    """What can be seen of one frontier."""
+
+    def __init__(self, client: redis.Redis, prefix: str = "shoal") -> None:
+        self._client = client
+        self._prefix = prefix
+        self._scripts = Scripts(client, prefix)
+
+    @classmethod
+    def at(cls, url: str, prefix: str = "shoal", *, timeout_s: float = 10.0) -> Watch:
+        return cls(connect(url, timeout_s=timeout_s), prefix)
+
+    def close_connections(self) -> None:
+        self._client.close()
+
+    # --- how full ------------------------------------------------------------------------------------------------
+
+    def queues(self) -> list[QueueDepth]:
+        """Every queue and what waits in it."""
+        with translated_errors("queues"):
+            pipeline = self._client.pipeline(transaction=False)
+            for queue in ALL_QUEUES:
+                pipeline.hmget(f"{self._prefix}:depth:{queue}", ["queued", "delayed", "leased"])
+                pipeline.zcard(f"{self._prefix}:due:{queue}")
+            found = pipeline.execute()
+        depths: list[QueueDepth] = []
+        for i, queue in enumerate(ALL_QUEUES):
+            queued, delayed, leased = (int(n or 0) for n in found[2 * i])
+            depths.append(QueueDepth(queue, queued, delayed, leased, found[2 * i + 1]))
+        return depths
+
+    def load(self) -> Load:
+        """URLs that wait, and Redis' memory."""
+        urls = sum(depth.pending for depth in self.queues())
+        with translated_errors("load"):
+            memory = self._client.info("memory")
+        return Load(urls, int(memory["used_memory"]), int(memory.get("maxmemory", 0)))
+
+    def ping(self) -> None:
+        """Raises RedisUnavailable when the frontier cannot be reached."""
+        with translated_errors("ping"):
+            self._client.ping()
+
+    def stats(self) -> dict[str, int]:
+        """Sums over all jobs since the frontier began: outcomes by reason, leases reaped, late settlements, slices."""
+        with translated_errors("stats"):
+            values = cast("dict[str, str]", self._client.hgetall(f"{self._prefix}:stats"))
+        return {name: int(value) for name, value in values.items()}
+
+    def expired_leases(self) -> int:
+        """Leases past their deadline that nobody has taken back yet."""
+        with translated_errors("leases"):
+            seconds, micros = self._client.time()
+            return int(self._client.zcount(f"{self._prefix}:leases", "-inf", seconds * 1000 + micros // 1000))
+
+    # --- hosts ---------------------------------------------------------------------------------------------------
+
+    def hosts(self, limit: int, before: tuple[int, str] | None = None) -> list[HostStatus]:
+        """Hosts, the last used first; `before` is the (time, host) of the last one seen."""
+        key = f"{self._prefix}:hosts"
+        with translated_errors("hosts"):
+            newest = "+inf" if before is None else before[0]
+            found = cast(
+                "list[tuple[str, float]]",
+                self._client.zrevrangebyscore(key, newest, "-inf", start=0, num=limit + _TIES, withscores=True),
+            )
+        names = [(int(score), host) for host, score in found]
+        if before is not None:
+            names = [(score, host) for score, host in names if (score, host) < before]
+        return self._describe(names[:limit])
+
+    def host(self, host: str) -> HostStatus | None:
+        """One host; None when nobody asked for it lately."""
+        with translated_errors("host"):
+            score = self._client.zscore(f"{self._prefix}:hosts", host)
+        return None if score is None else self._describe([(int(score), host)])[0]
+
+    def _describe(self, names: Sequence[tuple[int, str]]) -> list[HostStatus]:
+        with translated_errors("hosts"):
+            pipeline = self._client.pipeline(transaction=False)
+            pipeline.time()
+            for _, host in names:
+                pipeline.hgetall(f"{self._prefix}:host:{host}")
+                pipeline.scard(f"{self._prefix}:waiters:{host}")
+            (seconds, micros), *found = pipeline.execute()
+        now = seconds * 1000 + micros // 1000
+        return [_host(host, seen, found[2 * i], found[2 * i + 1], now) for i, (seen, host) in enumerate(names)]
+
+    # --- workers -------------------------------------------------------------------------------------------------
+
+    def workers(self) -> list[WorkerBeat]:
+        """The workers that live."""
+        with translated_errors("workers"):
+            names = cast("list[str]", self._client.zrange(f"{self._prefix}:workers", 0, -1))
+            keys = [f"{self._prefix}:worker:{worker}" for worker in names]
+            found = cast("list[str | None]", self._client.mget(keys)) if keys else []
+        return sorted((_beat(orjson.loads(text)) for text in found if text), key=lambda beat: beat.name)
+
+    # --- events --------------------------------------------------------------------------------------------------
+
+    def last_event(self) -> str:
+        """The id after which new events come."""
+        with translated_errors("events"):
+            newest = cast("list[tuple[str, Any]]", self._client.xrevrange(f"{self._prefix}:events", count=1))
+        return newest[0][0] if newest else "0-0"
+
+    def events_since(self, last: str, job: str) -> list[Event]:
+        """What happened to a job after this event, as far as it is remembered."""
+        with translated_errors("events"):
+            found = self._client.xrange(f"{self._prefix}:events", min=f"({last}")
+        return [event for event in map(_event, cast("list[Any]", found)) if event.job == job]
+
+    def next_events(self, last: str, wait: timedelta) -> list[Event]:
+        """Wait for events after this one: a blocking call, for a connection of its own."""
+        block = max(1, wait // timedelta(milliseconds=1))
+        with translated_errors("events"):
+            found = self._client.xread({f"{self._prefix}:events": last}, count=READ_EVENTS_AT_MOST, block=block)
+        if not found:
+            return []
+        streams = cast("dict[str, Any]", found) if isinstance(found, dict) else dict(cast("list[Any]", found))
+        return [_event(entry) for entries in streams.values() for entry in _flat(entries)]
+
+
+_TIES = 64
+"""Hosts of the very same millisecond that a page of the list may have to skip."""
+
+
+def _beat(saved: dict[str, Any]) -> WorkerBeat:
+    saved["queues"] = tuple(saved["queues"])
+    return WorkerBeat(**saved)
+
+
+def _flat(entries: Any) -> list[Any]:
+    """RESP3 wraps a stream's entries once more."""
+    return (
+        entries[0] if entries and isinstance(entries[0], list) and isinstance(entries[0][0], (list, tuple)) else entries
+    )
+
+
+def _event(entry: Any) -> Event:
+    number, values = entry
+    return Event(number, values.get("job", ""), values.get("kind", ""), values.get("state", ""))
+
+
+def _host(host: str, seen_ms: int, values: dict[str, str], waiting: int, now: int) -> HostStatus:
+    def left(name: str) -> timedelta:
+        return timedelta(milliseconds=max(0, round(float(values.get(name, 0)) - now)))
+
+    rate, parallel, latency = values.get("rate"), values.get("parallel"), values.get("latency")
+    return HostStatus(
+        host,
+        None if rate is None else float(rate),
+        None if parallel is None else int(float(parallel)),
+        "paused" in values,
+        left("hold"),
+        left("slot"),
+        int(values.get("inflight", 0)),
+        None if latency is None else int(float(latency)),
+        waiting,
+        seen_ms,
+    )

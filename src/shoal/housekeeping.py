@@ -1,0 +1,84 @@
+"""What nobody waits for, done a little at a time: submissions that were cut short, ends that were missed, data that was
+given up, lists that grow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from shoal.control import Ending
+from shoal.errors import ShoalError
+from shoal.frontier.frontier import Frontier
+from shoal.intake import Intake
+from shoal.store.archive import ArchiveReader
+from shoal.store.jobs import JobStore
+from shoal.store.pages import PageStore
+
+log = structlog.get_logger()
+
+PATIENCE = timedelta(seconds=10)
+"""A submission that took longer than this is taken to be cut short; carrying it out twice does no harm."""
+CLAIMS_KEPT = timedelta(days=1)
+REMOVE_BATCHES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Housekeeper:
+    """Called every few seconds; each call is short, and safe to repeat or to miss."""
+
+    frontier: Frontier
+    jobs: JobStore
+    pages: PageStore
+    archive: ArchiveReader
+    intake: Intake
+    ending: Ending
+
+    def tick(self) -> None:
+        """One round; what fails is logged and tried again in the next."""
+        for chore in (self._complete, self._finalise, self._remove, self._tidy):
+            self._try(chore)
+
+    def _try(self, chore: Callable[[], None]) -> None:
+        try:
+            chore()
+        except ShoalError as exc:
+            log.warning("chore_failed", chore=chore.__name__.strip("_"), error=str(exc))
+
+    def _complete(self) -> None:
+        """Submissions that a crash cut short."""
+        for job in self.jobs.cut_short(_now_ms() - _ms(PATIENCE)):
+            if self.intake.complete(job):
+                log.info("submission_completed", job=job)
+
+    def _finalise(self) -> None:
+        """Jobs whose end nobody lived to write down."""
+        for job in self.frontier.ended_jobs(PATIENCE):
+            self.ending.finalise(job)
+            log.info("end_recorded", job=job)
+
+    def _remove(self) -> None:
+        """Data of deleted jobs, once no worker holds a lease of theirs."""
+        for job in self.jobs.given_up():
+            self.ending.finalise(job)
+            if self.frontier.status(job) is not None:
+                continue
+            self.archive.remove(job)
+            if any(self.pages.remove(job) for _ in range(REMOVE_BATCHES)):
+                self.jobs.remove(job)
+                log.info("job_removed", job=job)
+
+    def _tidy(self) -> None:
+        self.frontier.sweep()
+        self.jobs.forget_claims(_now_ms() - _ms(CLAIMS_KEPT))
+
+
+def _ms(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

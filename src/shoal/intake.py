@@ -1,0 +1,358 @@
+"""How work comes in: jobs, more URLs for open jobs, dead letters for another try.
+
+Durable first: what is submitted is in the database before the frontier sees it, and is marked once the frontier has
+it. What was cut short in between is carried out again (`complete`): the frontier takes nothing twice.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import islice
+from typing import Protocol
+
+import structlog
+
+from shoal.core.access import DEFAULT_TENANT
+from shoal.core.model import AdmitReport, Candidate, JobState, Level, Rejected, Request
+from shoal.core.scope import Scope
+from shoal.core.spec import JobSpec
+from shoal.core.url import Url, parse, parse_all
+from shoal.errors import BadUrl, Busy, Conflict, InputError, Unavailable, Unfinished
+from shoal.frontier.frontier import Frontier
+from shoal.frontier.watch import Watch
+from shoal.store.dead import DeadLetters, Selection, requests_of
+from shoal.store.jobs import REPLAY, Claim, Claimed, JobRow, JobStore, NewJob, Submission
+from shoal.store.pages import PageStore
+
+log = structlog.get_logger()
+
+SUBMIT_AT_ONCE = 5_000
+SHOWN_PROBLEMS = 20
+REOPEN_TRIES = 3
+"""A finished job that is brought back may end again, for others' dead letters, before ours are in."""
+FULL_RETRY = timedelta(seconds=10)
+_ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+
+
+class Ring(Protocol):
+    """A doorbell: a queue has work."""
+
+    def __call__(self, queue: str, request_id: str = "") -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a submission comes from."""
+
+    tenant: str = DEFAULT_TENANT
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How full the frontier may get before submissions are put off."""
+
+    urls: int
+    memory: int
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A job that was accepted."""
+
+    job: str
+    report: AdmitReport
+    repeated: bool = False
+    """The same submission had come before: this is the job that it made."""
+
+
+@dataclass(slots=True)
+class Added:
+    """What became of lines that were sent to an open job."""
+
+    lines: int = 0
+    accepted: int = 0
+    seen: int = 0
+    filtered: int = 0
+    invalid: int = 0
+    problems: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    """(line, what is wrong) of the first invalid ones."""
+
+    def note(self, line: int, problem: str) -> None:
+        self.invalid += 1
+        if len(self.problems) < SHOWN_PROBLEMS:
+            self.problems.append((line, problem))
+
+
+class Full(Busy):
+    """The frontier is full; carries what was taken of a stream before it was."""
+
+    def __init__(self, message: str, added: Added | None = None) -> None:
+        super().__init__(message, FULL_RETRY)
+        self.added = added
+
+
+Line = tuple[int, str | None, str]
+"""(number, URL or None, what is wrong with it)"""
+
+
+class Intake:
+    """Everything that brings requests into the frontier, but for links that workers find."""
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        watch: Watch,
+        jobs: JobStore,
+        pages: PageStore,
+        dead: DeadLetters,
+        ring: Ring,
+        caps: Caps,
+        finalise: Callable[[str], None],
+    ) -> None:
+        self._frontier = frontier
+        self._watch = watch
+        self._jobs = jobs
+        self._pages = pages
+        self._dead = dead
+        self._ring = ring
+        self._caps = caps
+        self._finalise = finalise
+
+    # --- a new job -----------------------------------------------------------------------------------------------
+
+    def submit(self, spec: JobSpec, origin: Origin | None = None, claim: Claim | None = None) -> Accepted:
+        """Accept a job: durable first, then the frontier, then the doorbell."""
+        origin = origin or Origin(request_id=new_request_id())
+        urls = parse_all(spec.urls, drop_tracking=spec.drop_tracking)
+        _check_purpose(spec, urls)
+        self._check_room(len(urls))
+        spec = _with_scope(spec, urls)
+        new = NewJob(new_job_id(), spec, _now_ms(), origin.tenant, origin.request_id)
+        try:
+            waiting = self._jobs.create(new, ([str(url) for url in batch] for batch in _batches(urls)), claim)
+        except Claimed as earlier:
+            return self._repeat(earlier)
+        try:
+            report = self._start(new.id, spec, urls)
+            self._jobs.mark_admitted(waiting)
+        except Unavailable as exc:
+            raise Unfinished(new.id, exc) from exc
+        self._call(spec.queue, origin.request_id)
+        return Accepted(new.id, report)
+
+    def _start(self, job: str, spec: JobSpec, urls: list[Url]) -> AdmitReport:
+        self._frontier.create(job, spec, expected=len(urls))
+        report = AdmitReport(JobState.RUNNING)
+        for batch in _batches(urls):
+            report += self._frontier.admit(job, [Request(url, level=Level.FIRST) for url in batch])
+        if not spec.open:
+            self._close(job)
+        return report
+
+    def _repeat(self, earlier: Claimed) -> Accepted:
+        if not earlier.same:
+            raise Conflict(f"this Idempotency-Key was used for another submission, which made job {earlier.job}")
+        self.complete(earlier.job)
+        return Accepted(earlier.job, AdmitReport(None), repeated=True)
+
+    # --- more URLs -----------------------------------------------------------------------------------------------
+
+    def add(self, row: JobRow, lines: Iterable[Line]) -> Added:
+        """Let a stream of URLs into an open job, batch by batch; memory does not grow with its length."""
+        if not row.open:
+            raise Conflict(f"job {row.id} takes no more URLs; submit a job with `open: true` to send more later")
+        scope = Scope.of(row.spec.hosts if row.spec.follow else (), row.spec.allow, row.spec.deny)
+        added, done = Added(), list[int]()
+        lines = iter(lines)
+        try:
+            while batch := list(islice(lines, SUBMIT_AT_ONCE)):
+                done = self._add_batch(row, scope, batch, added, done)
+        finally:
+            if done:
+                self._jobs.mark_admitted(done)
+            if added.accepted:
+                self._call(row.spec.queue, row.request_id)
+        return added
+
+    def _add_batch(self, row: JobRow, scope: Scope, batch: list[Line], added: Added, done: list[int]) -> list[int]:
+        candidates = list(self._candidates(row, scope, batch, added))
+        wanted = [candidate for candidate in candidates if isinstance(candidate, Request)]
+        try:
+            self._check_room(len(wanted))
+        except Full as full:
+            raise Full(
+                f"{full} Lines up to {added.lines} were taken: go on with line {added.lines + 1}.", added
+            ) from None
+        if wanted:
+            done = [self._jobs.submit(row.id, [str(request.url) for request in wanted], _now_ms(), done=done)]
+        if candidates:
+            report = self._admit(row, candidates)
+            added.accepted += report.admitted
+            added.seen += report.duplicates
+            added.filtered += report.filtered + report.over_budget
+        added.lines = batch[-1][0]
+        return done
+
+    def _candidates(self, row: JobRow, scope: Scope, batch: list[Line], added: Added) -> Iterator[Candidate]:
+        for number, text, problem in batch:
+            if text is None:
+                added.note(number, problem)
+                continue
+            try:
+                url = parse(text, drop_tracking=row.spec.drop_tracking)
+            except BadUrl as exc:
+                added.note(number, str(exc))
+                continue
+            reason = scope.refuses(url)
+            yield Rejected(url, reason) if reason else Request(url, level=Level.FIRST)
+
+    def _admit(self, row: JobRow, candidates: list[Candidate]) -> AdmitReport:
+        report = self._frontier.admit(row.id, candidates)
+        if report.state is None:
+            self._make_known(row)
+            report = self._frontier.admit(row.id, candidates)
+        if report.state is None or report.state.ended:
+            raise Conflict(f"job {row.id} has ended meanwhile and takes no more URLs")
+        return report
+
+    # --- another try ---------------------------------------------------------------------------------------------
+
+    def replay(self, row: JobRow, chosen: Selection) -> int:
+        """Try dead letters once more; a job that has finished goes on for them. Returns how many there were."""
+        if row.state is JobState.CANCELLED:
+            raise Conflict(f"job {row.id} was cancelled: submit its dead letters as a new job")
+        count, done = 0, list[int]()
+        while taken := self._dead.take(row.id, chosen, _now_ms()):
+            count += len(taken.lines)
+            if self._carry_out(row, taken):
+                done.append(taken.id)
+        self._conclude(row, done)
+        return count
+
+    def _reopen(self, row: JobRow) -> None:
+        """Bring a finished job back into the frontier, with its sums and all that it has seen."""
+        self._finalise(row.id)
+        row = self._jobs.get(row.id) or row
+        if not row.state.ended or row.status is None:
+            return
+        self._frontier.restore(row.id, row.spec, row.status)
+        for fingerprints in self._pages.fingerprints(row.id):
+            self._frontier.remember(row.id, fingerprints)
+        status = self._frontier.status(row.id)
+        if status:
+            self._jobs.record(status)
+
+    # --- what was cut short --------------------------------------------------------------------------------------
+
+    def complete(self, job: str) -> bool:
+        """Carry out submissions that may not have reached the frontier. Safe to repeat; True when there were any."""
+        row = self._jobs.get(job)
+        waiting, done = 0, list[int]()
+        for submission in self._jobs.waiting(job):
+            waiting += 1
+            if row is None or row.state is JobState.CANCELLED or self._carry_out(row, submission):
+                done.append(submission.id)
+        if row is None or row.state is JobState.CANCELLED:
+            self._jobs.mark_admitted(done)
+        else:
+            self._conclude(row, done)
+        return waiting > 0
+
+    def _carry_out(self, row: JobRow, submission: Submission) -> bool:
+        """Bring a submission into the frontier; False when that did not succeed this time."""
+        if submission.kind == REPLAY:
+            return self._carry_back(row, submission)
+        if row.state.ended:
+            return True  # it could not have ended without them, or it was closed to them
+        self._make_known(row)
+        self._frontier.admit(row.id, [Request(parse(line), level=Level.FIRST) for line in submission.lines])
+        return True
+
+    def _carry_back(self, row: JobRow, submission: Submission) -> bool:
+        dead = requests_of(submission.lines)
+        for _ in range(REOPEN_TRIES):
+            state = self._frontier.replay(row.id, str(submission.id), dead)
+            if state is not None and not state.ended:
+                return True
+            self._reopen(row)
+        return False
+
+    def _conclude(self, row: JobRow, done: list[int]) -> None:
+        """Closed before it is marked: a crash in between leaves something to be carried out again."""
+        if not done:
+            return
+        if not row.open:
+            self._close(row.id)
+        self._jobs.mark_admitted(done)
+        self._call(row.spec.queue, row.request_id)
+
+    def _make_known(self, row: JobRow) -> None:
+        """The frontier may have forgotten the job because it ended meanwhile: then it must not come back."""
+        if not self._frontier.create(row.id, row.spec):
+            return
+        now = self._jobs.get(row.id)
+        if now is None or now.state.ended:
+            self._frontier.cancel(row.id)
+            self._frontier.forget(row.id)
+
+    def _close(self, job: str) -> None:
+        _, ended = self._frontier.close(job)
+        if ended:
+            self._finalise(job)
+
+    def _call(self, queue: str, request_id: str) -> None:
+        """Ring; when nobody hears it, workers look by themselves."""
+        try:
+            self._ring(queue, request_id)
+        except Unavailable as exc:
+            log.warning("ring_failed", queue=queue, error=str(exc))
+
+    def _check_room(self, more: int) -> None:
+        load = self._watch.load()
+        if load.urls + more > self._caps.urls:
+            raise Full(f"The frontier holds {load.urls} URLs of at most {self._caps.urls}.")
+        most = min(self._caps.memory, load.memory_limit * 9 // 10) if load.memory_limit else self._caps.memory
+        if load.memory > most:
+            raise Full(f"Redis uses {load.memory // 1_000_000} MB of at most {most // 1_000_000} MB.")
+
+
+def _check_purpose(spec: JobSpec, urls: list[Url]) -> None:
+    if not urls and not spec.open:
+        raise InputError("no URLs given: name at least one")
+    if not urls and spec.follow and not spec.hosts:
+        raise InputError("a job that follows links needs `urls` or `hosts`, to know where to stay; or `follow: false`")
+
+
+def _with_scope(spec: JobSpec, urls: list[Url]) -> JobSpec:
+    """The spec with what follows from its URLs: the hosts to stay on, and the origins that may see secrets."""
+    changes: dict[str, tuple[str, ...]] = {}
+    if spec.follow:
+        changes["hosts"] = tuple(dict.fromkeys([*spec.hosts, *(url.host for url in urls)]))
+    if spec.secret_headers:
+        changes["trusted"] = tuple(dict.fromkeys([*spec.trusted, *(url.origin for url in urls)]))
+    return spec.model_copy(update=changes)
+
+
+def new_job_id() -> str:
+    """Short enough to type, random enough for a fleet."""
+    return "".join(secrets.choice(_ID_ALPHABET) for _ in range(10))
+
+
+def new_request_id() -> str:
+    """Marks everything that comes of one submission."""
+    return secrets.token_hex(8)
+
+
+def _batches(urls: list[Url]) -> Iterator[list[Url]]:
+    for start in range(0, len(urls), SUBMIT_AT_ONCE):
+        yield urls[start : start + SUBMIT_AT_ONCE]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,57 @@
+"""Dead letters on their way back: taken out and submitted for another try, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from shoal.core.model import Level, Outcome, Request
+from shoal.core.url import parse
+from shoal.store.jobs import REPLAY, Submission, insert_submission
+from shoal.store.pages import RowFilter, conditions, translated_errors
+from shoal.store.tables import dead_letters
+
+TAKE_AT_ONCE = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which dead letters to try again; everything given must fit."""
+
+    ids: Sequence[int] | None = None
+    reason: str | None = None
+    host: str | None = None
+
+
+class DeadLetters:
+    """The way back for requests that a job gave up on."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def take(self, job: str, chosen: Selection, created_ms: int) -> Submission | None:
+        """Turn a batch of dead letters into a submission; None when none is left."""
+        wanted = RowFilter(outcome=Outcome.DEAD.value, reason=chosen.reason, host=chosen.host)
+        first = sa.select(dead_letters.c.id).where(dead_letters.c.job == job, *conditions(dead_letters, wanted))
+        if chosen.ids is not None:
+            first = first.where(dead_letters.c.id.in_(chosen.ids))
+        first = first.order_by(dead_letters.c.id).limit(TAKE_AT_ONCE)
+        take = sa.delete(dead_letters).where(dead_letters.c.id.in_(first)).returning(*dead_letters.c)
+        with translated_errors(), self._engine.begin() as connection:
+            letters = sorted(connection.execute(take).mappings().all(), key=lambda letter: letter["id"])
+            if not letters:
+                return None
+            lines = [f"{letter['depth']} {letter['reason']} {letter['url']}" for letter in letters]
+            return Submission(insert_submission(connection, job, REPLAY, lines, created_ms), REPLAY, lines)
+
+
+def requests_of(lines: Sequence[str]) -> list[tuple[Request, str]]:
+    """(request, reason) of a replay's lines."""
+    found: list[tuple[Request, str]] = []
+    for line in lines:
+        depth, reason, url = line.split(" ", 2)
+        found.append((Request(parse(url), int(depth), Level.FIRST), reason))
+    return found

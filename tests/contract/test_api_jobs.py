@@ -1,0 +1,376 @@
+"""Jobs after their submission: shown, listed, changed, paused, ended, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from shoal.core.model import ALL_QUEUES, JobState, Lease, Outcome, Settlement
+from shoal.frontier.scripts import connect
+from shoal.store import tables
+from shoal.wiring import redis_urls
+from tests.contract.api import DATABASES, Desk, a_desk, database_of, dead, flaws, page, refused, some_dead, told
+from tests.contract.keyspace import key_names
+from tests.waiting import wait_until
+
+URL = "http://shop.example/"
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
+    with a_desk(valkey_url, tmp_path) as desk:
+        yield desk
+
+
+@pytest.fixture(params=DATABASES)
+def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
+    """A desk on each database."""
+    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
+        yield desk
+
+
+def _names(desk: Desk, query: str = "") -> list[str]:
+    return [job["name"] for job in desk.rows(f"jobs?{query}" if query else "jobs")]
+
+
+def _iso(at: datetime) -> str:
+    return at.isoformat().replace("+", "%2B")
+
+
+# --- shown -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_running_job_shows_its_sums_rate_and_errors(desk: Desk) -> None:
+    job = desk.submit(*(f"{URL}{n}" for n in range(20)))
+    desk.work(some_dead("/1", "/3"), at_most=10)
+    shown = desk.job(job)
+    counters = shown["counters"]
+    assert (counters["queued"], counters["done"], counters["dead"]) == (10, 8, 2)
+    assert (shown["pages"], shown["pending"], shown["reconciles"]) == (8, 10, True)
+    assert shown["errors"] == {"http_404": 2}
+    assert shown["rate"] > 0
+    assert shown["eta_seconds"] > 0
+    assert (shown["started_at"] is None, shown["ended_at"]) == (False, None)
+
+
+def test_errors_are_what_ended_without_a_page_and_reasons_are_all(desk: Desk) -> None:
+    job = desk.submit(URL, URL + "robots", URL + "gone")
+
+    def visit(lease: Any) -> Any:
+        target = lease.request.url.target
+        if target == "/robots":
+            return dead(lease, "robots_disallowed", Outcome.ROBOTS)
+        return dead(lease, "http_410") if target == "/gone" else page(lease)
+
+    desk.work(visit)
+    shown = desk.job(job)
+    assert shown["errors"] == {"robots_disallowed": 1, "http_410": 1}
+    assert shown["reasons"] == {"robots:robots_disallowed": 1, "dead:http_410": 1}
+
+
+def test_a_job_that_redis_has_lost_is_still_shown(desk: Desk) -> None:
+    job = desk.submit(URL)
+    client = connect(redis_urls(desk.platform.settings).frontier)
+    client.delete(*key_names(client, desk.platform.settings.prefix))
+    client.close()
+    shown = desk.job(job)
+    assert (shown["state"], shown["counters"]) == ("running", None)
+
+
+@pytest.mark.parametrize("job", ["nothing2345", "x", "9" * 40])
+def test_a_job_that_does_not_exist_is_not_found(desk: Desk, job: str) -> None:
+    for path in ("", "/pages", "/items", "/errors", "/dead", "/export", "/events"):
+        assert job in refused(desk.get(f"jobs/{job}{path}"), 404)["detail"]
+    for path in ("pause", "resume", "cancel", "close"):
+        refused(desk.post(f"jobs/{job}/{path}"), 404)
+    refused(desk.post(f"jobs/{job}/dead/replay", {}), 404)
+    refused(desk.send(job, URL), 404)
+    refused(desk.patch(f"jobs/{job}", {"rate": 1}), 404)
+    refused(desk.delete(f"jobs/{job}"), 404)
+
+
+@pytest.mark.parametrize("job", ["A", "a-b", "a%00b", "a%20b", "%2e%2e", "x" * 41, "%C3%A9", "a'b"])
+def test_what_cannot_be_a_job_is_no_job(desk: Desk, job: str) -> None:
+    answer = desk.get(f"jobs/{job}")
+    assert answer.status_code in (404, 422)
+    refused(answer, answer.status_code)
+
+
+# --- listed ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shelf(each: Desk) -> Desk:
+    """Jobs of every kind."""
+    each.submit(URL, name="finished", labels=["books", "a.b"])
+    each.work()
+    each.submit(URL, name="cancelled", lane="slow", labels=["books"])
+    told(each.post(f"jobs/{next(iter(each.rows('jobs')))['id']}/cancel"))
+    paused = each.submit(URL, name="paused", lane="high", labels=["aXb"])
+    told(each.post(f"jobs/{paused}/pause"))
+    each.submit(URL, name="running")
+    return each
+
+
+def test_jobs_are_listed_newest_first_and_filtered(shelf: Desk) -> None:
+    assert _names(shelf) == ["running", "paused", "cancelled", "finished"]
+    for state in JobState:
+        assert _names(shelf, f"state={state.value}") == [state.value]
+    assert _names(shelf, "lane=high") == ["paused"]
+    assert _names(shelf, "lane=batch") == ["running", "finished"]
+    assert _names(shelf, "label=books") == ["cancelled", "finished"]
+    assert _names(shelf, "label=books&lane=slow&state=cancelled") == ["cancelled"]
+    assert _names(shelf, "label=books&state=running") == []
+
+
+def test_signs_in_a_label_stand_for_themselves(shelf: Desk) -> None:
+    assert _names(shelf, "label=a.b") == ["finished"]
+    assert _names(shelf, "label=a_b") == []
+    assert _names(shelf, "label=book") == []
+    assert list(flaws(shelf.get("jobs?label=a%25"))) == ["label"]
+
+
+def test_jobs_are_listed_by_time(shelf: Desk) -> None:
+    now = datetime.now(UTC)
+    assert len(_names(shelf, f"since={_iso(now - MINUTE)}")) == 4
+    assert _names(shelf, f"since={_iso(now + MINUTE)}") == []
+    assert len(_names(shelf, f"until={_iso(now + MINUTE)}")) == 4
+    assert _names(shelf, f"until={_iso(now - MINUTE)}") == []
+    second = list(shelf.rows("jobs"))[1]["created_at"].replace("+", "%2B")
+    assert _names(shelf, f"since={second}") == ["running", "paused"]
+    assert _names(shelf, f"until={second}") == ["cancelled", "finished"]
+
+
+@pytest.mark.parametrize(
+    ("time", "fits"),
+    [
+        ("2020-01-01", True),
+        ("2020-01-01T00:00", True),
+        ("2020-01-01T00:00:00Z", True),
+        ("2020-01-01T00:00:00.5%2B02:00", True),
+        ("0001-01-01T00:00:00%2B23:59", True),
+        ("yesterday", False),
+        ("1700000000", False),
+        ("", False),
+        ("2020-13-01", False),
+    ],
+)
+def test_a_time_is_iso_or_explained(desk: Desk, time: str, fits: bool) -> None:
+    for name in ("since", "until"):
+        answer = desk.get(f"jobs?{name}={time}")
+        if fits:
+            told(answer)
+        else:
+            assert list(flaws(answer)) == [name]
+
+
+def test_a_cursor_goes_through_all_jobs_once(each: Desk) -> None:
+    made = [each.submit(URL, name=f"{n}") for n in range(23)]
+    with each.platform.engine.begin() as connection:  # several of the same millisecond
+        connection.execute(sa.update(tables.jobs).values(created_ms=tables.jobs.c.created_ms / 1000 * 1000))
+    seen = [job["id"] for job in each.rows("jobs", limit=5)]
+    assert len(seen) == 23
+    assert set(seen) == set(made)
+
+
+def test_new_jobs_do_not_move_the_pages_of_a_list(each: Desk) -> None:
+    made = [each.submit(URL) for _ in range(6)]
+    first = told(each.get("jobs?limit=3"))
+    for _ in range(3):
+        each.submit(URL)
+    second = told(each.get(f"jobs?limit=3&cursor={first['cursor']}"))
+    assert [job["id"] for job in (*first["data"], *second["data"])] == made[::-1]
+    assert second["more"] is False
+
+
+@pytest.mark.parametrize("cursor", ["x", "!!", "é", "WzFd", "W10", "bnVsbA", "eyJhIjoxfQ", "WzEsMl0", "WyJhIiwxXQ", "=", "A" * 501])
+def test_a_cursor_that_was_never_given_is_refused(desk: Desk, cursor: str) -> None:
+    for path in ("jobs", "hosts"):
+        assert list(flaws(desk.get(f"{path}?cursor={cursor}"))) == ["cursor"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [("limit=0", "limit"), ("limit=1001", "limit"), ("limit=x", "limit"), ("state=done", "state"), ("lane=x", "lane")],
+)
+def test_a_filter_that_cannot_be_is_named(desk: Desk, query: str, field: str) -> None:
+    assert list(flaws(desk.get(f"jobs?{query}"))) == [field]
+
+
+def test_an_unknown_filter_is_named_with_what_was_meant(desk: Desk) -> None:
+    assert flaws(desk.get("jobs?limt=5")) == {"limt": "there is no such setting; did you mean 'limit'?"}
+
+
+# --- changed ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_running_job_can_be_changed(each: Desk) -> None:
+    job = each.submit(*(f"{URL}{n}" for n in range(5)), rate=5, name="slow")
+    assert len(each.work()) == 1
+    change = {"rate": "unlimited", "lane": "high", "name": "quick", "labels": ["now"], "weight": 2.5, "parallel": 7}
+    shown = told(each.patch(f"jobs/{job}", change))
+    assert (shown["name"], shown["lane"], shown["labels"]) == ("quick", "high", ["now"])
+    assert {name: shown["spec"][name] for name in ("rate", "weight", "parallel")} == {
+        "rate": "unlimited",
+        "weight": 2.5,
+        "parallel": 7,
+    }
+    assert each.rings[-1][0] == "http.high"
+    assert _names(each, "lane=high&label=now") == ["quick"]
+    leases: list[Lease] = []
+
+    def leased() -> bool:
+        leases.extend(each.platform.frontier.lease(queues=["http.high"], limit=10, lease_for=MINUTE).leases)
+        return bool(leases)
+
+    wait_until(leased)
+    assert len(leases) == 4
+
+
+def test_a_change_leaves_everything_else_alone(each: Desk) -> None:
+    job = each.submit(URL, rate=2, parallel=3, pages=9, fields={"t": "h1"}, headers={"Cookie": "a=b"}, depth=4)
+    before = each.job(job)["spec"]
+    assert told(each.patch(f"jobs/{job}", {}))["spec"] == before
+    assert told(each.patch(f"jobs/{job}", {"rate": 5}))["spec"] == {**before, "rate": 5.0}
+    assert told(each.patch(f"jobs/{job}", {"parallel": None, "pages": None}))["spec"] == {
+        **before,
+        "rate": 5.0,
+        "parallel": None,
+        "pages": None,
+    }
+    row = each.platform.jobs.get(job)
+    assert row is not None
+    assert row.spec.headers == {"Cookie": "a=b"}
+
+
+def test_a_page_budget_can_be_raised(desk: Desk) -> None:
+    job = desk.submit(*(f"{URL}{n}" for n in range(5)), pages=2, open=True)
+    assert desk.job(job)["counters"]["filtered"] == 3
+    told(desk.patch(f"jobs/{job}", {"pages": 4}))
+    assert told(desk.send(job, f"{URL}a\n{URL}b\n{URL}c"))["accepted"] == 2
+
+
+def test_a_change_that_cannot_be_is_refused_whole(desk: Desk) -> None:
+    job = desk.submit(URL, rate=2)
+    found = flaws(desk.patch(f"jobs/{job}", {"rate": -1, "lanes": "high", "pages": 0, "follow": True, "name": "x" * 201}))
+    assert set(found) == {"rate", "lanes", "pages", "follow", "name"}
+    assert found["lanes"] == "there is no such setting; did you mean 'lane'?"
+    assert desk.job(job)["spec"]["rate"] == 2
+
+
+def test_an_ended_job_keeps_its_limits_and_may_be_renamed(each: Desk) -> None:
+    job = each.submit(URL)
+    each.work()
+    assert "finished" in refused(each.patch(f"jobs/{job}", {"rate": 1}), 409)["detail"]
+    assert told(each.patch(f"jobs/{job}", {"name": "later", "labels": ["old"]}))["name"] == "later"
+    assert each.state(job) is JobState.FINISHED
+
+
+# --- paused, resumed, closed, cancelled ------------------------------------------------------------------------------
+
+
+def test_a_paused_job_hands_out_nothing_until_it_is_resumed(each: Desk) -> None:
+    job = each.submit(URL)
+    assert told(each.post(f"jobs/{job}/pause"))["state"] == "paused"
+    assert told(each.post(f"jobs/{job}/pause"))["state"] == "paused"
+    assert each.work() == []
+    rings = len(each.rings)
+    assert told(each.post(f"jobs/{job}/resume"))["state"] == "running"
+    assert len(each.rings) > rings
+    assert each.work() == [URL]
+    assert each.state(job) is JobState.FINISHED
+
+
+def test_a_cancelled_job_drops_what_waits_and_keeps_what_it_has(each: Desk) -> None:
+    job = each.submit(*(f"{URL}{n}" for n in range(10)))
+    each.work(at_most=4)
+    shown = told(each.post(f"jobs/{job}/cancel"))
+    assert (shown["state"], shown["pages"], shown["counters"]["dropped"]) == ("cancelled", 4, 6)
+    assert shown["reconciles"]
+    assert len(list(each.rows(f"jobs/{job}/pages"))) == 4
+    assert each.work() == []
+    assert told(each.post(f"jobs/{job}/cancel"))["state"] == "cancelled"
+
+
+def test_an_ended_job_stays_ended_whatever_is_asked(each: Desk) -> None:
+    job = each.submit(URL)
+    each.work()
+    for action in ("pause", "resume", "cancel", "close"):
+        assert told(each.post(f"jobs/{job}/{action}"))["state"] == "finished"
+    assert each.platform.frontier.known_jobs() == []
+
+
+def test_an_open_job_waits_until_it_is_closed(each: Desk) -> None:
+    job = each.submit(URL, open=True)
+    each.work()
+    assert (each.job(job)["state"], each.job(job)["open"]) == ("running", True)
+    told(each.send(job, URL + "2"))
+    each.work()
+    shown = told(each.post(f"jobs/{job}/close"))
+    assert (shown["state"], shown["open"], shown["pages"]) == ("finished", False, 2)
+
+
+def test_closing_a_job_with_work_lets_it_finish(each: Desk) -> None:
+    job = each.submit(URL, open=True)
+    shown = told(each.post(f"jobs/{job}/close"))
+    assert (shown["state"], shown["open"]) == ("running", False)
+    each.work()
+    assert each.state(job) is JobState.FINISHED
+
+
+# --- deleted ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_deleted_job_is_gone_at_once_and_its_data_soon(each: Desk) -> None:
+    other = each.submit(URL + "other")
+    job = each.submit(*(f"{URL}{n}" for n in range(6)), fields={"t": "h1"})
+    each.work(lambda lease: dead(lease) if lease.request.url.target == "/1" else page(lease, item={"t": "x"}))
+    page_id = next(iter(each.rows(f"jobs/{job}/pages")))["id"]
+    each.archive.close()
+    answer = each.delete(f"jobs/{job}")
+    assert (answer.status_code, answer.get_data()) == (204, b"")
+    refused(each.get(f"jobs/{job}"), 404)
+    refused(each.get(f"pages/{page_id}/body"), 404)
+    refused(each.delete(f"jobs/{job}"), 404)
+    assert [row["id"] for row in each.rows("jobs")] == [other]
+    assert _rows(each, job) > 6
+    each.platform.housekeeper.tick()
+    assert _rows(each, job) == 0
+    assert [path.name for path in each.platform.settings.archive_path.iterdir()] == [other]
+    assert not [key for key in _keys(each) if job in key]
+    assert len(list(each.rows(f"jobs/{other}/pages"))) == 1
+
+
+def test_a_running_job_can_be_deleted_and_is_removed_when_no_worker_holds_it(each: Desk) -> None:
+    job = each.submit(*(f"{URL}{n}" for n in range(6)))
+    held = each.platform.frontier.lease(queues=ALL_QUEUES, limit=2, lease_for=MINUTE).leases
+    assert each.delete(f"jobs/{job}").status_code == 204
+    each.platform.housekeeper.tick()
+    assert _rows(each, job) > 0  # a worker may still store the pages that it holds
+    each.platform.frontier.settle([Settlement(lease, Outcome.DONE) for lease in held])
+    each.platform.housekeeper.tick()
+    assert _rows(each, job) == 0
+    assert not [key for key in _keys(each) if job in key]
+    assert each.work() == []
+
+
+def _rows(desk: Desk, job: str) -> int:
+    """Over all tables."""
+    mine = [tables.jobs.c.id == job]
+    for table in (tables.pages, tables.items, tables.dead_letters, tables.submissions, tables.idempotency):
+        mine.append(table.c.job == job)
+    with desk.platform.engine.connect() as connection:
+        return sum(connection.execute(sa.select(sa.func.count()).where(part)).scalar_one() for part in mine)
+
+
+def _keys(desk: Desk) -> list[str]:
+    client = connect(redis_urls(desk.platform.settings).frontier)
+    names = key_names(client, desk.platform.settings.prefix)
+    client.close()
+    return names

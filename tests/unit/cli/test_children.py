@@ -1,0 +1,81 @@
+"""A command's children: their logs, and when they are started again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from shoal.cli import children, up
+from shoal.cli.children import Child
+
+
+def _child(log: Path) -> Child:
+    return Child("shoal.nothing", log, log.parent, {}, grace_s=0)
+
+
+def _run(child: Child) -> None:
+    child.start()
+    child.wait()
+
+
+def test_a_log_that_has_grown_is_put_aside_at_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "MOST_LOG_BYTES", 100)
+    log = tmp_path / "logs" / "worker.log"
+    log.parent.mkdir()
+    log.write_text("old " * 50)
+    child = _child(log)
+    _run(child)
+    assert "No module named shoal.nothing" in log.read_text()
+    assert log.with_name("worker.log.1").read_text() == "old " * 50
+
+
+def test_what_a_child_has_written_is_told_from_what_was_there(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    log.write_text("before\n")
+    child = _child(log)
+    _run(child)
+    assert child.code == 1
+    assert "before" not in child.written()
+    assert "No module named shoal.nothing" in child.written()
+    assert child.tail().startswith("  | ")
+
+
+class Dead:
+    """A child that never lives."""
+
+    def __init__(self) -> None:
+        self.starts = 0
+        self.code = 1
+        self.log = Path("a.log")
+
+    def start(self) -> None:
+        self.starts += 1
+
+
+def test_the_pause_before_a_restart_grows_and_is_forgotten_after_a_steady_life(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(up.time, "monotonic", lambda: now)
+    dead = Dead()
+    post = up.Post("api", cast(Child, dead))
+    post.start()
+    pauses: list[float] = []
+    for _ in range(8):
+        post.tend()
+        assert post.due is not None
+        pauses.append(post.due - now)
+        starts = dead.starts
+        now = post.due - 0.1
+        post.tend()
+        assert dead.starts == starts
+        now = post.due
+        post.tend()
+        assert dead.starts == starts + 1
+    assert pauses == pytest.approx([1, 2, 4, 8, 16, 30, 30, 30])
+    assert capsys.readouterr().err.startswith("the api ended with code 1; it starts again in 1 s (a.log)\n")
+    now += up.STEADY_S
+    post.tend()
+    assert post.due == pytest.approx(now + 1)

@@ -1,0 +1,34 @@
+"""Settings: which queues a worker serves, and from which of them it leases."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE
+from shoal.errors import InputError
+from shoal.settings import Settings, read_settings
+
+
+def test_a_worker_serves_everything_by_default_and_leases_from_all_but_control() -> None:
+    settings = Settings()
+    assert settings.queue_names == (*ALL_QUEUES, CONTROL_QUEUE)
+    assert settings.lease_queues == ALL_QUEUES
+
+
+def test_queues_are_put_in_order_each_once() -> None:
+    settings = Settings(queues="control, http.slow,http.high,http.slow")
+    assert settings.queue_names == ("http.high", "http.slow", "control")
+    assert settings.lease_queues == ("http.high", "http.slow")
+
+
+def test_housekeeping_alone_takes_one_process_and_leases_nothing() -> None:
+    settings = Settings(queues="control", concurrency=4)
+    assert settings.lease_queues == ()
+    assert settings.processes == 1
+    assert Settings(queues="control,http.slow", concurrency=4).processes == 4
+
+
+@pytest.mark.parametrize("queues", ["http.fast", "control,http", " , "])
+def test_an_unknown_queue_is_named_with_those_that_there_are(queues: str) -> None:
+    with pytest.raises(InputError, match=r"unknown queue .*there are http.high, http.batch, http.slow, control"):
+        read_settings(queues=queues)
