@@ -128,10 +128,9 @@ def check_parking(model: FrontierModel, snapshot: Snapshot) -> None:
     for name, hosts in snapshot.ready.items():
         job = model.jobs[name]
         at_rest = [host for host, at in hosts.items() if at == math.inf]
-        job.parked_under = {host: cap for host, cap in job.parked_under.items() if host in at_rest}
         for host in at_rest:
             parked.setdefault(host, set()).add(name)
-            cap = job.parked_under.get(host, model.host(host).limits(job.spec).parallel)
+            cap = model.host(host).limits(job.spec).parallel
             inflight = sum(request.url.host == host for _, request in snapshot.leased.values())
             at_cap = 0 < cap <= inflight
             assert at_cap or model.host(host).paused, f"{name} waits for {host} with {inflight} of {cap} under way"

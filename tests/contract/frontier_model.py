@@ -92,6 +92,8 @@ class HostModel:
     def change(self, change: HostChange, now: Span) -> None:
         self.listed = now
         if not isinstance(change.rate, Keep):
+            if change.rate != self.rate:
+                self.booked = LONG_AGO
             self.rate = change.rate
         if not isinstance(change.parallel, Keep):
             self.parallel = change.parallel
@@ -139,8 +141,6 @@ class JobModel:
     """Those that can be replayed → what they died of."""
     tokens: set[str] = field(default_factory=set[str])
     """Replays that were made."""
-    parked_under: dict[str, int] = field(default_factory=dict[str, int])
-    """Host → the cap that it was parked at, when the job's own was changed since."""
     sums: Counter[str] = field(default_factory=Counter[str])
     """filtered, duplicates, retries, lost, received"""
     reasons: Counter[str] = field(default_factory=Counter[str])
@@ -330,13 +330,11 @@ class FrontierModel:
                 job.try_again(request)
         return job.state
 
-    def configure_job(self, name: str, spec: JobSpec, parked: Iterable[str]) -> JobState | None:
-        """The job's limits and queue are those of another spec; these hosts stand at its cap."""
+    def configure_job(self, name: str, spec: JobSpec) -> JobState | None:
+        """The job's limits and queue are those of another spec."""
         job = self.jobs.get(name)
         if job is None:
             return None
-        for host in parked:
-            job.parked_under.setdefault(host, self.host(host).limits(job.spec).parallel)
         job.spec = spec
         self.tell(name, "changed", job.state)
         return job.state

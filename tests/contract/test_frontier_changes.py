@@ -344,10 +344,7 @@ def test_hold_and_pause_do_not_replace_each_other(frontier: Frontier) -> None:
 
 # --- what waited for the old word -------------------------------------------------------------------------------------
 
-not_woken = pytest.mark.xfail(strict=True, reason="hosts that were put off or parked are not woken by new limits")
 
-
-@not_woken
 def test_job_whose_rate_is_raised_does_not_wait_out_the_old_one(frontier: Frontier) -> None:
     start(frontier, "job", pages("a.test", 3), rate=ONE_A_MINUTE, parallel="unlimited")
     assert len(lease(frontier)) == 1
@@ -355,7 +352,6 @@ def test_job_whose_rate_is_raised_does_not_wait_out_the_old_one(frontier: Fronti
     assert len(lease(frontier)) == 2
 
 
-@not_woken
 def test_job_whose_cap_is_raised_does_not_wait_for_a_request_to_come_back(frontier: Frontier) -> None:
     start(frontier, "job", pages("a.test", 3), parallel=1)
     assert len(lease(frontier)) == 1
@@ -363,7 +359,6 @@ def test_job_whose_cap_is_raised_does_not_wait_for_a_request_to_come_back(fronti
     assert len(lease(frontier)) == 2
 
 
-@not_woken
 def test_host_whose_rate_is_lifted_is_asked_at_once(frontier: Frontier) -> None:
     frontier.configure_host("a.test", HostChange(rate=ONE_A_MINUTE))
     start(frontier, "job", pages("a.test", 3))
@@ -372,7 +367,6 @@ def test_host_whose_rate_is_lifted_is_asked_at_once(frontier: Frontier) -> None:
     assert len(lease(frontier)) == 2
 
 
-@not_woken
 def test_host_whose_hold_is_ended_is_asked_at_once(frontier: Frontier) -> None:
     start(frontier, "job", pages("a.test", 3))
     settle(frontier, lease(frontier, 1), hold_host=MINUTE)
@@ -381,7 +375,6 @@ def test_host_whose_hold_is_ended_is_asked_at_once(frontier: Frontier) -> None:
     assert len(lease(frontier)) == 2
 
 
-@pytest.mark.xfail(strict=True, reason="the host is forgotten after a day, and its hold with it")
 def test_hold_of_more_than_a_day_lasts_as_long_as_was_said(
     frontier: Frontier, client: redis.Redis, prefix: str
 ) -> None:

@@ -194,9 +194,8 @@ class FrontierMachine(RuleBasedStateMachine):
         assert state == self.model.replay(name, token, [request for request, _ in dead])
 
     def configure_job(self, name: str, spec: JobSpec) -> None:
-        parked = [host for host, at in self.snapshot.ready.get(name, {}).items() if at == math.inf]
         state = self.timed(lambda: self.frontier.configure_job(name, spec))
-        assert state == self.model.configure_job(name, spec, parked)
+        assert state == self.model.configure_job(name, spec)
 
     def configure_host(self, host: str, change: HostChange) -> None:
         self.timed(lambda: self.frontier.configure_host(host, change))

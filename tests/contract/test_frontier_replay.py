@@ -308,7 +308,6 @@ def test_remembered_fingerprints_stay_compact(frontier: Frontier, client: redis.
     assert "seen" not in {key.family.name for key in read_keys(client, prefix)}
 
 
-@pytest.mark.xfail(strict=True, reason="a restored job counts the pages of its former life")
 def test_restored_job_has_no_rate_before_it_fetches_again(frontier: Frontier) -> None:
     status, _ = live_and_be_forgotten(frontier, FREE)
     assert status.started_ms is not None

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 import can_ada
 
@@ -40,9 +40,8 @@ _TRACKING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Url:
-    """A canonical http(s) URL, split where the frontier splits it.
+class Url(NamedTuple):
+    """A canonical http(s) URL, split where the frontier splits it. A tuple, because millions are made.
 
     `host` is the politeness key: the name, with the port unless it is the scheme's own, so that http and https of
     one host share their limits.
@@ -55,6 +54,11 @@ class Url:
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.host}{self.target}"
+
+    @property
+    def chars(self) -> int:
+        """Its length as a text."""
+        return len(self.scheme) + len("://") + len(self.host) + len(self.target)
 
     @property
     def origin(self) -> str:
@@ -81,14 +85,14 @@ def parse(text: str, *, drop_tracking: bool = False) -> Url:
     stripped = text.strip()
     if len(stripped) > MAX_URL_CHARS:
         raise BadUrl(_too_long(stripped))
-    if _UNUSABLE.search(stripped):
+    if not (stripped.isascii() and stripped.isprintable()) and _UNUSABLE.search(stripped):
         raise BadUrl(f"URL with control characters or lone surrogates: {_shown(stripped)!r}")
     try:
         parsed = can_ada.parse(stripped)
     except ValueError as exc:
         raise BadUrl(_why_unparsable(stripped)) from exc
     url = _canonical(parsed, drop_tracking=drop_tracking)
-    if len(str(url)) > MAX_URL_CHARS:
+    if url.chars > MAX_URL_CHARS:
         raise BadUrl(_too_long(str(url)))
     return url
 
@@ -134,7 +138,7 @@ class Base:
             url = _canonical(self._parsed + href.strip(), drop_tracking=self._drop_tracking)
         except (ValueError, TypeError, BadUrl):
             return None
-        return url if len(url.origin) + len(url.target) <= MAX_URL_CHARS else None
+        return url if url.chars <= MAX_URL_CHARS else None
 
     def rebase(self, href: str) -> Base:
         """The base after a `<base href>`; an unusable one changes nothing."""

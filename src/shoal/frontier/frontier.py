@@ -358,16 +358,17 @@ def _limits(spec: JobSpec) -> dict[str, Arg]:
 def _status(
     job: str, values: dict[str, str], reasons: dict[str, str], slow: list[tuple[str, float]], now_ms: int
 ) -> JobStatus:
+    state = JobState(values["state"])
     return JobStatus(
         job,
-        JobState(values["state"]),
+        state,
         Counters(**{name: int(values.get(name, 0)) for name in _COUNTERS}),
         {name: int(count) for name, count in reasons.items()},
         tuple(HostSpeed(host, int(latency)) for host, latency in slow),
         _optional_int(values.get("started")),
         _optional_int(values.get("ended")),
         now_ms,
-        values.get("open") == "1",
+        values.get("open") == "1" and not state.ended,
         _rate(values, now_ms),
     )
 

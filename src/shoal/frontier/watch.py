@@ -12,7 +12,7 @@ import orjson
 import redis
 
 from shoal.core.model import ALL_QUEUES, Event, HostStatus, Load, QueueDepth, WorkerBeat
-from shoal.frontier.scripts import Scripts, connect, translated_errors
+from shoal.frontier.scripts import connect, translated_errors
 
 READ_EVENTS_AT_MOST = 1_000
 
@@ -23,7 +23,6 @@ class Watch:
     def __init__(self, client: redis.Redis, prefix: str = "shoal") -> None:
         self._client = client
         self._prefix = prefix
-        self._scripts = Scripts(client, prefix)
 
     @classmethod
     def at(cls, url: str, prefix: str = "shoal", *, timeout_s: float = 10.0) -> Watch:
@@ -78,15 +77,15 @@ class Watch:
         """Hosts, the last used first; `before` is the (time, host) of the last one seen."""
         key = f"{self._prefix}:hosts"
         with translated_errors("hosts"):
-            newest = "+inf" if before is None else before[0]
-            found = cast(
-                "list[tuple[str, float]]",
-                self._client.zrevrangebyscore(key, newest, "-inf", start=0, num=limit + _TIES, withscores=True),
-            )
-        names = [(int(score), host) for host, score in found]
-        if before is not None:
-            names = [(score, host) for score, host in names if (score, host) < before]
-        return self._describe(names[:limit])
+            same: list[tuple[str, float]] = []
+            newest = "+inf"
+            if before is not None:
+                ties = self._client.zrevrangebyscore(key, before[0], before[0], withscores=True)
+                same = [(host, at) for host, at in cast("list[tuple[str, float]]", ties) if host < before[1]]
+                newest = f"({before[0]}"
+            found = self._client.zrevrangebyscore(key, newest, "-inf", start=0, num=limit, withscores=True)
+        names = [*same, *cast("list[tuple[str, float]]", found)]
+        return self._describe([(int(at), host) for host, at in names[:limit]])
 
     def host(self, host: str) -> HostStatus | None:
         """One host; None when nobody asked for it lately."""
@@ -138,10 +137,6 @@ class Watch:
             return []
         streams = cast("dict[str, Any]", found) if isinstance(found, dict) else dict(cast("list[Any]", found))
         return [_event(entry) for entries in streams.values() for entry in _flat(entries)]
-
-
-_TIES = 64
-"""Hosts of the very same millisecond that a page of the list may have to skip."""
 
 
 def _beat(saved: dict[str, Any]) -> WorkerBeat:

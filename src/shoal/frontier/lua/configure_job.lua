@@ -17,6 +17,11 @@ if queue ~= j[2] then
     end
   end
 end
+-- Under new limits every host may be asked at once; those that cannot take more yet say so at the next lease.
+for _, host in ipairs(redis.call('ZRANGEBYSCORE', ready_key(job), '+inf', '+inf')) do
+  redis.call('SREM', waiters_key(host), job)
+end
+redis.call('ZUNIONSTORE', ready_key(job), 1, ready_key(job), 'WEIGHTS', 0)
 refresh_due(job)
 tell(job, 'changed', j[1])
 return j[1]

@@ -123,10 +123,12 @@ end
 -- A host that an operator has set something for is remembered, others are forgotten after a day.
 local function keep_host(host)
   redis.call('ZADD', HOSTS, now, host)
-  if redis.call('HEXISTS', host_key(host), 'set') == 0 then
-    redis.call('EXPIRE', host_key(host), DAY_S)
-  else
+  local h = redis.call('HMGET', host_key(host), 'set', 'hold')
+  if h[1] then
     redis.call('PERSIST', host_key(host))
+  else
+    local held = math.max(0, (tonumber(h[2]) or 0) - now)
+    redis.call('EXPIRE', host_key(host), DAY_S + math.ceil(held / 1000))
   end
 end
 

@@ -6,6 +6,8 @@ if redis.call('EXISTS', job_key(job)) == 1 then return 0 end
 local base, split = buckets_for(tonumber(ARGV[2]))
 redis.call('HSET', job_key(job), 'state', 'running', 'open', '1', 'base', base, 'split', split,
   'created', now, unpack(ARGV, 3))
+local done = redis.call('HGET', job_key(job), 'done') or 0
+redis.call('HSET', job_key(job), 'since', now, 'since_done', done, 'mark', now, 'mark_done', done)
 redis.call('SADD', JOBS, job)
 tell(job, 'state', 'running')
 return 1
