@@ -156,7 +156,7 @@ class Control:
     def _row(self, job: str, tenant: str | None = None) -> JobRow:
         row = self._jobs.get(job)
         if row is None or tenant not in (None, row.tenant):
-            raise NotFound(f"there is no job {job!r}; `shoal jobs` lists them")
+            raise NotFound(f"there is no job {job!r}")
         return row
 
     def _with_status(self, row: JobRow) -> JobRow:

@@ -83,6 +83,11 @@ class Added:
     problems: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     """(line, what is wrong) of the first invalid ones."""
 
+    @property
+    def sums(self) -> dict[str, int]:
+        names = ("lines", "accepted", "seen", "filtered", "invalid")
+        return {name: getattr(self, name) for name in names}
+
     def note(self, line: int, problem: str) -> None:
         self.invalid += 1
         if len(self.problems) < SHOWN_PROBLEMS:
@@ -165,6 +170,8 @@ class Intake:
 
     def add(self, row: JobRow, lines: Iterable[Line]) -> Added:
         """Let a stream of URLs into an open job, batch by batch; memory does not grow with its length."""
+        if row.state.ended:
+            raise Conflict(f"job {row.id} is {row.state.value} and takes no more URLs")
         if not row.open:
             raise Conflict(f"job {row.id} takes no more URLs; submit a job with `open: true` to send more later")
         scope = Scope.of(row.spec.hosts if row.spec.follow else (), row.spec.allow, row.spec.deny)
@@ -181,7 +188,7 @@ class Intake:
         return added
 
     def _add_batch(self, row: JobRow, scope: Scope, batch: list[Line], added: Added, done: list[int]) -> list[int]:
-        candidates = list(self._candidates(row, scope, batch, added))
+        candidates, problems = _sort_out(row.spec, scope, batch)
         wanted = [candidate for candidate in candidates if isinstance(candidate, Request)]
         try:
             self._check_room(len(wanted))
@@ -196,21 +203,10 @@ class Intake:
             added.accepted += report.admitted
             added.seen += report.duplicates
             added.filtered += report.filtered + report.over_budget
+        for number, problem in problems:
+            added.note(number, problem)
         added.lines = batch[-1][0]
         return done
-
-    def _candidates(self, row: JobRow, scope: Scope, batch: list[Line], added: Added) -> Iterator[Candidate]:
-        for number, text, problem in batch:
-            if text is None:
-                added.note(number, problem)
-                continue
-            try:
-                url = parse(text, drop_tracking=row.spec.drop_tracking)
-            except BadUrl as exc:
-                added.note(number, str(exc))
-                continue
-            reason = scope.refuses(url)
-            yield Rejected(url, reason) if reason else Request(url, level=Level.FIRST)
 
     def _admit(self, row: JobRow, candidates: list[Candidate]) -> AdmitReport:
         report = self._frontier.admit(row.id, candidates)
@@ -244,6 +240,10 @@ class Intake:
         self._frontier.restore(row.id, row.spec, row.status)
         for fingerprints in self._pages.fingerprints(row.id):
             self._frontier.remember(row.id, fingerprints)
+        for submission in self._jobs.waiting(row.id):  # dead letters on their way back have no row
+            if submission.kind == REPLAY:
+                dead = requests_of(submission.lines)
+                self._frontier.remember(row.id, [request.url.fingerprint for request, _ in dead])
         status = self._frontier.status(row.id)
         if status:
             self._jobs.record(status)
@@ -320,6 +320,22 @@ class Intake:
         most = min(self._caps.memory, load.memory_limit * 9 // 10) if load.memory_limit else self._caps.memory
         if load.memory > most:
             raise Full(f"Redis uses {load.memory // 1_000_000} MB of at most {most // 1_000_000} MB.")
+
+
+def _sort_out(spec: JobSpec, scope: Scope, batch: Iterable[Line]) -> tuple[list[Candidate], list[tuple[int, str]]]:
+    """(what the frontier is asked to take, lines that are no URLs)"""
+    candidates, problems = list[Candidate](), list[tuple[int, str]]()
+    for number, text, problem in batch:
+        try:
+            if text is None:
+                raise BadUrl(problem)
+            url = parse(text, drop_tracking=spec.drop_tracking)
+        except BadUrl as exc:
+            problems.append((number, str(exc)))
+            continue
+        reason = scope.refuses(url)
+        candidates.append(Rejected(url, reason) if reason else Request(url, level=Level.FIRST))
+    return candidates, problems
 
 
 def _check_purpose(spec: JobSpec, urls: list[Url]) -> None:

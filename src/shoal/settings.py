@@ -55,6 +55,8 @@ class Settings(BaseModel):
     """A worker process above this size is replaced after its slice."""
     prefix: str = "shoal"
     """Of all Redis keys."""
+    log_level: str = "info"
+    """debug, info, warning or error."""
     api_host: str = "127.0.0.1"
     """Where the API listens; beyond loopback it needs keys."""
     api_port: int = Field(default=8000, ge=0, le=65535)

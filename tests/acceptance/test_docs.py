@@ -42,7 +42,7 @@ SECONDS = 60.0
 QUICK = {"SHOAL_RATE": "unlimited", "SHOAL_RETRIES": "0", "SHOAL_WORKERS": "0"}
 FIELDS = ("--field", "title=h1", "--field", "price=.price", "--field", "tags[]=.tag")
 
-CURLRC = 'fail-with-body\nshow-error\nmax-time = 30\nnoproxy = "*"\n'
+CURLRC = 'fail-with-body\nshow-error\nmax-time = 50\nnoproxy = "*"\n'
 
 _TITLE = re.compile(r"# (\S+\.\w+)\n")
 _WRITTEN = re.compile(r"(?:-o|>) ([\w.-]+\.\w+)")
@@ -188,6 +188,6 @@ def test_calls_of_the_api_do_what_the_text_says(block: Block, with_job: Reader) 
 
 @_each("python", RUN_BESIDE_UP)
 def test_programs_talk_to_the_api(block: Block, caller: Reader) -> None:
-    done = caller.run([sys.executable, "-c", caller.here(block.text)])
+    done = caller.run([sys.executable, "-c", caller.here(block.text)], {"no_proxy": "*"})
     assert done.code == 0, done.err
     assert caller.site.url in done.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from typing import Any
 
@@ -103,7 +104,7 @@ def _begin() -> None:
 def _check_body() -> None:
     """A body that is no JSON is told so, before its values are looked at."""
     if request.endpoint in STREAMED:
-        request.max_content_length = None
+        request.max_content_length = sys.maxsize  # None would mean the limit of all others
         return
     if request.method not in ("POST", "PATCH") or request.endpoint is None:
         return
@@ -136,5 +137,6 @@ def _finish(response: BaseResponse) -> BaseResponse:
         status=response.status_code,
         ms=round(seconds * 1000, 1),
         key=principal.key if principal else None,
+        job=(request.view_args or {}).get("job") or g.get("job"),
     )
     return response

@@ -182,10 +182,10 @@ def _unauthorized(detail: str) -> Response:
 def _foreign() -> Response | None:
     """An open API serves this machine: not a name that points here, not a page of another site."""
     host = urlsplit(f"//{request.host}").hostname or ""
-    if not _is_loopback(host):
+    if not host or not _is_loopback(host):
         return problem(403, f"without keys, the API answers to 127.0.0.1 and localhost only, not to {host[:100]!r}")
     origin = request.headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc != request.host:
+    if origin is not None and origin not in (f"http://{request.host}", f"https://{request.host}"):
         return problem(403, "without keys, the API takes no requests from other sites' pages")
     return None
 

@@ -100,17 +100,17 @@ class Hub:
         """The job's life from now on; first what happened after the event with the id `seen`."""
         listener = Listener(self._join(job), lambda: self._leave(job))
         try:
-            listener.greet([*self._missed(job, seen), *self._present(job)])
+            status = self._status(job)
+            listener.greet([*self._missed(status, seen), *self._present(status)])
         except BaseException:
             listener.close()
             raise
         return listener
 
-    def _present(self, job: str) -> Iterator[bytes]:
-        status = self._status(job)
+    def _present(self, status: JobStatus) -> Iterator[bytes]:
         yield _message("counters", self._last, _sums(status))
         if status.ended_ms is not None:
-            yield _message("ended", self._last, orjson.dumps({"job": job, "state": status.state.value}))
+            yield _message("ended", self._last, orjson.dumps({"job": status.job, "state": status.state.value}))
             yield b""
 
     def wait_for_end(self, job: str, patience: timedelta) -> bool:
@@ -122,7 +122,9 @@ class Hub:
             while (left := deadline - time.monotonic()) > 0:
                 if self._status(job).ended_ms is not None:
                     return True
-                number, _, _ = channel.after(number, left)
+                number, _, is_over = channel.after(number, left)
+                if is_over:
+                    break
             return self._status(job).ended_ms is not None
         finally:
             self._leave(job)
@@ -134,13 +136,15 @@ class Hub:
         for channel in channels:
             channel.put(b": the server stops\n\n", ended=True)
 
-    def _missed(self, job: str, seen: str | None) -> Iterator[bytes]:
+    def _missed(self, status: JobStatus, seen: str | None) -> Iterator[bytes]:
+        """Changes that a client has not heard of; of an end it hears last."""
         if not seen:
             return
         watch = self._open_watch()
         try:
-            for event in watch.events_since(seen, job):
-                yield _told(event)
+            for event in watch.events_since(seen, status.job):
+                if event.kind != "ended" or status.ended_ms is None:
+                    yield _told(event)
         finally:
             watch.close_connections()
 
@@ -171,7 +175,7 @@ class Hub:
 
     def _read(self, watch: Watch) -> None:
         look_at = time.monotonic()
-        while True:
+        while self._is_wanted():
             try:
                 left = timedelta(seconds=max(0.01, look_at - time.monotonic()))
                 for event in watch.next_events(self._last, left):
@@ -183,6 +187,14 @@ class Hub:
             except ShoalError as exc:
                 log.warning("events_failed", error=str(exc))
                 time.sleep(LOOK_EVERY.total_seconds())
+        watch.close_connections()
+
+    def _is_wanted(self) -> bool:
+        """The reader ends when nobody listens any more; the next listener starts another."""
+        with self._lock:
+            if not self._channels:
+                self._thread = None
+            return bool(self._channels)
 
     def _tell(self, event: Event) -> None:
         with self._lock:

@@ -12,6 +12,10 @@ from shoal.api.context import answer, platform
 from shoal.api.routes import Routes, stream
 from shoal.api.schemas import Health, Readiness
 from shoal.errors import ShoalError
+from shoal.frontier.watch import Watch
+from shoal.wiring import redis_urls
+
+REDIS_PATIENCE_S = 2.0
 
 routes = Routes("health", "", "For those who watch")
 
@@ -27,7 +31,7 @@ def readyz() -> Response:
     """Can it work: are Redis, database and archive there? Says which is not."""
     parts = platform()
     checks = {
-        "redis": _check(parts.watch.ping),
+        "redis": _check(_ask_redis),
         "database": _check(parts.jobs.ping),
         "archive": _check(parts.archive.ping),
     }
@@ -40,6 +44,16 @@ def metrics() -> Response:
     """Measurements for Prometheus."""
     body, content_type = measured.render(platform().watch)
     return Response(body, content_type=content_type)
+
+
+def _ask_redis() -> None:
+    """On a connection of its own: who asks whether Redis is there cannot wait as long as who needs it."""
+    settings = platform().settings
+    watch = Watch.at(redis_urls(settings).frontier, settings.prefix, timeout_s=REDIS_PATIENCE_S)
+    try:
+        watch.ping()
+    finally:
+        watch.close_connections()
 
 
 def _check(ask: Callable[[], None]) -> dict[str, Any]:

@@ -52,6 +52,7 @@ def submit_job(header: Idempotency, body: JobBody) -> Response:
     if header.idempotency_key:
         claim = Claim(header.idempotency_key, sha256(request.get_data()).hexdigest())
     taken = platform().intake.submit(body, origin(), claim)
+    g.job = taken.job
     row = JobRow(taken.job, body.name, body, JobState.RUNNING, 0, None, request_id=g.request_id)
     if taken.repeated:
         row = own_job(taken.job)
@@ -118,8 +119,7 @@ def add_urls(path: JobPath, raw: UrlLines) -> Response:
         return problem(415, f"send the URLs as one of {', '.join(KINDS)}, one a line, not as {kind or 'nothing'!r}")
     added = platform().intake.add(row, read_lines(request.stream.read, TEXT if kind == TEXT else "ndjson"))
     problems = [{"line": line, "detail": detail} for line, detail in added.problems]
-    sums = {name: getattr(added, name) for name in ("lines", "accepted", "seen", "filtered", "invalid")}
-    return answer({**sums, "problems": problems})
+    return answer({**added.sums, "problems": problems})
 
 
 @routes.post("/<job>/pause", {200: JobView})

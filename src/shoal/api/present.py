@@ -98,7 +98,7 @@ def errors_by_reason(status: JobStatus) -> dict[str, int]:
 
 def spec(value: JobSpec) -> dict[str, Any]:
     """The job as it was submitted, without its URLs and secrets."""
-    shown = value.model_dump(mode="json", exclude={"urls"})
+    shown = value.model_dump(mode="json", exclude={"urls", "open"})
     shown["headers"] = {name: HIDDEN if name in value.secret_headers else text for name, text in value.headers.items()}
     return shown
 

@@ -108,8 +108,7 @@ def _on_shoal_error(exc: ShoalError) -> Response:
         case Conflict():
             return problem(409, str(exc))
         case Full(added=added) if added is not None:
-            taken = {"accepted": added.accepted, "seen": added.seen, "lines": added.lines}
-            return problem(429, str(exc), retry_after=exc.retry_after, taken=taken)
+            return problem(429, str(exc), retry_after=exc.retry_after, taken=added.sums)
         case Busy():
             return problem(429, str(exc), retry_after=exc.retry_after)
         case Unfinished():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from flask import Response
 
@@ -26,7 +26,7 @@ from shoal.api.schemas import (
     RowQuery,
 )
 from shoal.core.model import Outcome
-from shoal.errors import NotFound
+from shoal.errors import FetchError, NotFound
 from shoal.store.dead import Selection
 from shoal.store.export import (
     DEAD_COLUMNS,
@@ -114,13 +114,17 @@ def export(path: JobPath, query: ExportQuery) -> Response:
 def page_body(path: PagePath) -> Response:
     """Download a page's body from the archive."""
     row = platform().pages.page_by_id(path.page)
-    if row is None:
+    owner = None if row is None else platform().jobs.get(row.job)
+    if row is None or owner is None or owner.tenant != tenant():
         raise NotFound(f"there is no page {path.page}")
-    platform().control.job(row.job, tenant())
     if row.archive is None:
         raise NotFound(f"the body of page {path.page} was not kept: the job ran without the archive")
-    body = platform().archive.read(row.archive).unpacked()
+    exchange = platform().archive.read(row.archive)
     media = row.content_type.partition(";")[0].strip().lower()
+    try:
+        body = exchange.unpacked()
+    except FetchError:  # nobody has looked into the body of a redirect so far
+        body, media = exchange.body, ""
     return Response(
         body,
         content_type=media if media in _SAFE_TYPES else "application/octet-stream",
@@ -177,9 +181,10 @@ def _source(
 
 
 def _file_name(url: str) -> str:
-    """The last part of the path, safe as a name."""
-    name = urlsplit(url).path.rstrip("/").rpartition("/")[2] or "page"
-    return quote(name[:100].replace("\\", "_"), safe="")
+    """The last part of the path, safe as a name: no folder, no hidden file, nothing that cannot be seen."""
+    name = unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2])
+    shown = "".join("_" if char in "/\\" or not char.isprintable() else char for char in name)
+    return quote(shown[:100].lstrip(". ") or "page", safe="")
 
 
 def _one_line(text: str) -> str:

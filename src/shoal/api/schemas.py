@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
 from shoal.core.model import Engine, JobState, Lane
 from shoal.core.spec import JobSpec, Label, Parallel, Rate
@@ -107,7 +107,7 @@ class PageQuery(RowQuery):
 
 
 class ErrorQuery(RowQuery):
-    outcome: Literal["dead", "robots", "filtered"] | None = None
+    outcome: Literal["dead", "robots"] | None = None
     reason: Reason | None = None
 
 
@@ -161,11 +161,18 @@ class HostChangeBody(Exact):
 
 
 class ReplayBody(Exact):
-    """Which dead letters; without a choice all."""
+    """Which dead letters; without a choice, or without a body, all."""
+
+    model_config = ConfigDict(extra="forbid", openapi_extra={"required": False})  # type: ignore[typeddict-unknown-key]
 
     ids: list[Row] | None = Field(default=None, max_length=10_000, min_length=1)
     reason: Reason | None = None
     host: Host | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_is_all(cls, value: object) -> object:
+        return {} if value is None else value
 
 
 class ScrapeBody(Exact):

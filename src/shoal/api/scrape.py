@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from flask import Response
+from flask import Response, g
 
 from shoal.api import present
 from shoal.api.context import answer, api, origin, own_job, platform
@@ -14,7 +14,7 @@ from shoal.api.routes import Routes
 from shoal.api.schemas import AcceptedJob, ScrapeBody, Scraped, ScrapeQuery
 from shoal.core.model import Lane
 from shoal.core.spec import JobSpec
-from shoal.errors import BadUrls
+from shoal.errors import BadUrls, Busy
 from shoal.store.jobs import JobRow
 
 routes = Routes("scrape", "/api/v1", "One page, now")
@@ -32,11 +32,19 @@ def scrape(query: ScrapeQuery, body: ScrapeBody) -> Response:
         taken = platform().intake.submit(spec, origin())
     except BadUrls as exc:
         raise BadValue("url", exc.problems[0][1]) from exc
+    g.job = taken.job
     patience = timedelta(seconds=min(query.wait, platform().settings.api_wait_seconds))
     headers = {"Location": f"{present.PREFIX}/jobs/{taken.job}"}
-    if patience and api().hub.wait_for_end(taken.job, patience):
+    if _ends_within(taken.job, patience):
         return answer(_scraped(own_job(taken.job)), 200, headers)
     return answer(present.accepted(own_job(taken.job), taken.report, repeated=False), 202, headers)
+
+
+def _ends_within(job: str, patience: timedelta) -> bool:
+    try:
+        return bool(patience) and api().hub.wait_for_end(job, patience)
+    except Busy:
+        return False  # too many wait already; the job is accepted all the same
 
 
 def _scraped(row: JobRow) -> dict[str, Any]:

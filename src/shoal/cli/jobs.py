@@ -15,6 +15,7 @@ PageUrl = Annotated[str, typer.Argument(help="A URL of the job.", show_default=F
 Replay = Annotated[bool, typer.Option("--replay", envvar="SHOAL_REPLAY", help="Try them once more.")]
 Reason = Annotated[str | None, typer.Option(envvar="SHOAL_REASON", help="Only those that died of this: http_503.")]
 OfHost = Annotated[str | None, typer.Option("--host", envvar="SHOAL_OF_HOST", help="Only those of this host.")]
+MoreUrls = Annotated[list[str] | None, typer.Argument(help="URLs to fetch.", show_default=False)]
 WithHeaders = Annotated[bool, typer.Option("--headers", envvar="SHOAL_HEADERS", help="Status line and headers too.")]
 
 
@@ -94,6 +95,28 @@ def pause(job: opt.Job, json: opt.Json = False) -> None:
     from shoal.cli import show
 
     show.pause(job, json=json)
+
+
+def add(job: opt.Job, urls: MoreUrls = None, file: opt.UrlFile = None, json: opt.Json = False) -> None:
+    """Send more URLs to an open job (`open: true`).
+
+    shoal add k3x9 https://books.example/book/7
+
+    shoal add k3x9 -f more.txt
+    """
+    from shoal.cli import show
+
+    show.add(job, urls or [], file, json=json)
+
+
+def close(job: opt.Job, json: opt.Json = False) -> None:
+    """Take no more URLs for an open job; it ends when it has done what it has.
+
+    shoal close k3x9
+    """
+    from shoal.cli import show
+
+    show.close(job, json=json)
 
 
 def cancel(job: opt.Job, json: opt.Json = False) -> None:

@@ -24,7 +24,17 @@ app = typer.Typer(
 
 for _command in (run.crawl, run.scrape, run.resume):
     app.command(rich_help_panel="Fetch")(_command)
-for _command in (jobs.jobs, jobs.status, jobs.results, jobs.page, jobs.dead, jobs.pause, jobs.cancel):
+for _command in (
+    jobs.jobs,
+    jobs.status,
+    jobs.results,
+    jobs.page,
+    jobs.dead,
+    jobs.pause,
+    jobs.cancel,
+    jobs.add,
+    jobs.close,
+):
     app.command(rich_help_panel="Jobs")(_command)
 for _command in (up.up, ops.api, ops.worker, ops.beat):
     app.command(rich_help_panel="Operate")(_command)

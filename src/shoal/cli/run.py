@@ -144,7 +144,9 @@ def resume(
 
 def _start(spec: JobSpec, workers: int, detach: bool, view: View) -> None:
     urls = parse_all(spec.urls, drop_tracking=spec.drop_tracking)
-    if not urls:
+    if spec.open and not detach:
+        raise InputError("an open job waits for more URLs: submit it with --detach, and end it with: shoal close JOB")
+    if not urls and not spec.open:
         raise InputError("no URLs given; for example: shoal crawl https://books.example/")
     view.check()
     if workers and not detach:

@@ -7,12 +7,14 @@ import time
 from datetime import UTC, datetime
 
 from shoal.cli.follow import POLL_S, result_columns
+from shoal.cli.jobfile import read_url_list
 from shoal.cli.output import open_writer
 from shoal.cli.progress import live_display, summary
 from shoal.cli.talk import print_json, say, status_json
 from shoal.cli.view import format_of
 from shoal.core.model import JobState, JobStatus
-from shoal.errors import NotFound
+from shoal.core.url import parse_all
+from shoal.errors import InputError, NotFound
 from shoal.settings import read_settings
 from shoal.store.dead import Selection
 from shoal.store.export import DEAD_COLUMNS, PAGE_COLUMNS, dead_record, item_record, page_record
@@ -107,6 +109,28 @@ def pause(job: str, *, json: bool) -> None:
     with open_platform(read_settings()) as platform:
         found = platform.control.find(job)
         _tell(platform, found, platform.control.pause(found), json)
+
+
+def close(job: str, *, json: bool) -> None:
+    """Take no more URLs for an open job."""
+    with open_platform(read_settings()) as platform:
+        found = platform.control.find(job)
+        _tell(platform, found, platform.control.close(found), json)
+
+
+def add(job: str, urls: list[str], file: str | None, *, json: bool) -> None:
+    """Send more URLs to an open job."""
+    listed = [*urls, *(read_url_list(file) if file else [])]
+    if not listed:
+        raise InputError("no URLs given; for example: shoal add JOB https://books.example/book/7")
+    parse_all(listed)
+    with open_platform(read_settings()) as platform:
+        row = platform.control.job(platform.control.find(job))
+        added = platform.intake.add(row, ((number, url, "") for number, url in enumerate(listed, 1)))
+    if json:
+        print_json({"job": row.id, **added.sums})
+    else:
+        say(f"job {row.id}: {added.accepted} accepted, {added.seen} seen before, {added.filtered} filtered")
 
 
 def cancel(job: str, *, json: bool) -> None:

@@ -230,7 +230,7 @@ def _message(error: dict[str, Any], place: str, values: Mapping[str, Any], model
         hint = f"; did you mean {near[0]!r}?" if near and near[0] not in values else ""
         return f"there is no such setting{hint}"
     if error["type"] == "model_type":
-        return 'an object with settings is needed, such as {"urls": ["https://example.com/"]}'
+        return "a JSON object is needed"
     message = str(error["msg"]).removeprefix("Value error, ")
     return message[:1].lower() + message[1:]
 

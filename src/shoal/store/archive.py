@@ -167,6 +167,8 @@ class ArchiveReader:
                 member = file.read(ref.length)
         except FileNotFoundError as exc:
             raise NotFound(f"the archive segment {ref.key} is not there any more") from exc
+        except OSError as exc:
+            raise ArchiveUnavailable(f"cannot read the archive segment {ref.key}: {exc.strerror or exc}") from exc
         try:
             return _exchange(gzip.decompress(member))
         except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError) as exc:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,6 +18,7 @@ from sqlalchemy.engine import Connection, Engine
 from shoal.core.access import DEFAULT_TENANT
 from shoal.core.model import Counters, HostSpeed, JobState, JobStatus
 from shoal.core.spec import JobSpec
+from shoal.errors import StoreUnavailable
 from shoal.store.pages import translated_errors
 from shoal.store.tables import idempotency, jobs, submissions
 
@@ -215,9 +217,12 @@ class JobStore:
             return {JobState(state): count for state, count in connection.execute(query)}
 
     def ping(self) -> None:
-        """Raises StoreUnavailable when the database cannot be read."""
+        """Raises StoreUnavailable when the database cannot be read, or its file is gone: who has that open reads on."""
         with translated_errors(), self._engine.connect() as connection:
-            connection.execute(sa.select(sa.literal(1)))
+            connection.execute(sa.select(jobs.c.id).limit(1)).first()
+        file = self._engine.url.database
+        if self._engine.dialect.name == "sqlite" and file and not Path(file).exists():
+            raise StoreUnavailable(f"the database {file} is gone")
 
     # --- changing ------------------------------------------------------------------------------------------------
 

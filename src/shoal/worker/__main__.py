@@ -18,7 +18,7 @@ if __name__ == "__main__":
             die_with_parent(settings.parent)  # before the long imports: the command may be killed meanwhile
         from shoal.worker.serve import serve
 
-        sys.exit(serve(settings))
+        sys.exit(serve(settings, settings.log_level))
     except ShoalError as exc:
         print(f"shoal worker: {exc}", file=sys.stderr)
         sys.exit(exc.exit_code)

@@ -117,8 +117,8 @@ class Slice:
         self._results_wait = asyncio.Event()
         self._draining = False
         self._ring_again = 0.0
-        self._worked_on = Counter[str]()
-        """Job → results delivered."""
+        self._worked_on = Counter[tuple[str, str]]()
+        """(job, its request id) → results delivered."""
 
     def stop(self) -> None:
         """Lease nothing more, finish what is under way within the grace period."""
@@ -266,7 +266,7 @@ class Slice:
             else:
                 self._report.pages += len(results)
                 self._report.late += report.late
-                self._worked_on.update(result.settlement.lease.job for result in results)
+                self._worked_on.update(self._names(result.settlement.lease.job) for result in results)
                 for job in report.ended:
                     log.info("job_ended", job=job, request_id=self._request_id(job))
                     self._contexts.pop(job, None)
@@ -348,8 +348,11 @@ class Slice:
 
     def _log_jobs(self) -> None:
         """What was done for whom: a submission can be followed through the logs by its id."""
-        for job, results in self._worked_on.items():
-            log.info("job_worked_on", job=job, request_id=self._request_id(job), results=results)
+        for (job, request_id), results in self._worked_on.items():
+            log.info("job_worked_on", job=job, request_id=request_id, results=results)
+
+    def _names(self, job: str) -> tuple[str, str]:
+        return job, self._request_id(job)
 
     def _request_id(self, job: str) -> str:
         context = self._contexts.get(job)
