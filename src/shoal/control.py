@@ -40,7 +40,7 @@ class Ending:
             return
         now = self._frontier.status(job)  # it came back to life meanwhile: dead letters are tried again
         if now:
-            self._jobs.record(now)
+            self._jobs.reopen(now, status.ended_ms)
 
 
 class Control:
@@ -142,7 +142,10 @@ class Control:
             raise Conflict(f"job {job} is {row.state.value}: only its name and labels can be changed")
         spec = _changed(row.spec, changes)
         self._jobs.edit(job, spec)
-        if self._frontier.configure_job(job, spec) is JobState.RUNNING:
+        state, ended = self._frontier.configure_job(job, spec)
+        if ended:
+            self._ending.finalise(job)
+        if state is JobState.RUNNING:
             self._ring(spec.queue, row.request_id)
         return self.job(job)
 

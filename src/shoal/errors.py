@@ -37,6 +37,11 @@ class InputError(ShoalError):
 
     exit_code = 2
 
+    def __init__(self, message: str | None = None, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+        """The part of the input that it is about."""
+
 
 class BadUrl(InputError):
     """This is not a URL that can be fetched."""

@@ -38,38 +38,47 @@ class Housekeeper:
     ending: Ending
 
     def tick(self) -> None:
-        """One round; what fails is logged and tried again in the next."""
+        """One round; what fails is logged and tried again in the next, and holds up nothing else."""
         for chore in (self._complete, self._finalise, self._remove, self._tidy):
             self._try(chore)
 
-    def _try(self, chore: Callable[[], None]) -> None:
+    def _try(self, chore: Callable[..., None], *job: str) -> None:
         try:
-            chore()
+            chore(*job)
         except ShoalError as exc:
-            log.warning("chore_failed", chore=chore.__name__.strip("_"), error=str(exc))
+            log.warning("chore_failed", chore=chore.__name__.strip("_"), job="".join(job), error=str(exc))
 
     def _complete(self) -> None:
         """Submissions that a crash cut short."""
         for job in self.jobs.cut_short(_now_ms() - _ms(PATIENCE)):
-            if self.intake.complete(job):
-                log.info("submission_completed", job=job)
+            self._try(self._complete_job, job)
+
+    def _complete_job(self, job: str) -> None:
+        if self.intake.complete(job):
+            log.info("submission_completed", job=job, request_id=self.jobs.request_id(job))
 
     def _finalise(self) -> None:
         """Jobs whose end nobody lived to write down."""
         for job in self.frontier.ended_jobs(PATIENCE):
-            self.ending.finalise(job)
-            log.info("end_recorded", job=job)
+            self._try(self._finalise_job, job)
+
+    def _finalise_job(self, job: str) -> None:
+        self.ending.finalise(job)
+        log.info("end_recorded", job=job, request_id=self.jobs.request_id(job))
 
     def _remove(self) -> None:
         """Data of deleted jobs, once no worker holds a lease of theirs."""
         for job in self.jobs.given_up():
-            self.ending.finalise(job)
-            if self.frontier.status(job) is not None:
-                continue
-            self.archive.remove(job)
-            if any(self.pages.remove(job) for _ in range(REMOVE_BATCHES)):
-                self.jobs.remove(job)
-                log.info("job_removed", job=job)
+            self._try(self._remove_job, job)
+
+    def _remove_job(self, job: str) -> None:
+        self.ending.finalise(job)
+        if self.frontier.status(job) is not None:
+            return
+        self.archive.remove(job)
+        if any(self.pages.remove(job) for _ in range(REMOVE_BATCHES)):
+            log.info("job_removed", job=job, request_id=self.jobs.request_id(job))
+            self.jobs.remove(job)
 
     def _tidy(self) -> None:
         self.frontier.sweep()

@@ -164,7 +164,7 @@ class Intake:
         if not earlier.same:
             raise Conflict(f"this Idempotency-Key was used for another submission, which made job {earlier.job}")
         self.complete(earlier.job)
-        return Accepted(earlier.job, AdmitReport(None), repeated=True)
+        return Accepted(earlier.job, AdmitReport(None, admitted=self._jobs.submitted_count(earlier.job)), repeated=True)
 
     # --- more URLs -----------------------------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class Intake:
             raise Conflict(f"job {row.id} is {row.state.value} and takes no more URLs")
         if not row.open:
             raise Conflict(f"job {row.id} takes no more URLs; submit a job with `open: true` to send more later")
-        scope = Scope.of(row.spec.hosts if row.spec.follow else (), row.spec.allow, row.spec.deny)
+        scope = Scope.of(row.spec.hosts if row.spec.follow else ())  # who names a URL wants it; see core/scope.py
         added, done = Added(), list[int]()
         lines = iter(lines)
         try:
@@ -224,7 +224,8 @@ class Intake:
         if row.state is JobState.CANCELLED:
             raise Conflict(f"job {row.id} was cancelled: submit its dead letters as a new job")
         count, done = 0, list[int]()
-        while taken := self._dead.take(row.id, chosen, _now_ms()):
+        newest = self._dead.newest(row.id)  # those that die again meanwhile wait for another call
+        while taken := self._dead.take(row.id, chosen, _now_ms(), newest):
             count += len(taken.lines)
             if self._carry_out(row, taken):
                 done.append(taken.id)
@@ -232,7 +233,7 @@ class Intake:
         return count
 
     def _reopen(self, row: JobRow) -> None:
-        """Bring a finished job back into the frontier, with its sums and all that it has seen."""
+        """Bring a job that has finished back into the frontier, with its sums and all that it has seen."""
         self._finalise(row.id)
         row = self._jobs.get(row.id) or row
         if not row.state.ended or row.status is None:
@@ -245,8 +246,8 @@ class Intake:
                 dead = requests_of(submission.lines)
                 self._frontier.remember(row.id, [request.url.fingerprint for request, _ in dead])
         status = self._frontier.status(row.id)
-        if status:
-            self._jobs.record(status)
+        if status and row.status.ended_ms is not None:  # last: until then the job counts as ended, and this is repeated
+            self._jobs.reopen(status, row.status.ended_ms)
 
     # --- what was cut short --------------------------------------------------------------------------------------
 
@@ -275,13 +276,18 @@ class Intake:
         return True
 
     def _carry_back(self, row: JobRow, submission: Submission) -> bool:
-        dead = requests_of(submission.lines)
-        for _ in range(REOPEN_TRIES):
+        dead = self._untried(row.id, requests_of(submission.lines))
+        for _ in range(REOPEN_TRIES if dead else 0):
+            self._reopen(row)
             state = self._frontier.replay(row.id, str(submission.id), dead)
             if state is not None and not state.ended:
                 return True
-            self._reopen(row)
-        return False
+        return not dead
+
+    def _untried(self, job: str, dead: list[tuple[Request, str]]) -> list[tuple[Request, str]]:
+        """What was tried again has a row again; the frontier knows that only for as long as the job has not ended."""
+        known = self._pages.known(job, [request.url.fingerprint for request, _ in dead])
+        return [(request, reason) for request, reason in dead if request.url.fingerprint not in known]
 
     def _conclude(self, row: JobRow, done: list[int]) -> None:
         """Closed before it is marked: a crash in between leaves something to be carried out again."""
@@ -340,9 +346,11 @@ def _sort_out(spec: JobSpec, scope: Scope, batch: Iterable[Line]) -> tuple[list[
 
 def _check_purpose(spec: JobSpec, urls: list[Url]) -> None:
     if not urls and not spec.open:
-        raise InputError("no URLs given: name at least one")
+        raise InputError("no URLs given: name at least one", "urls")
     if not urls and spec.follow and not spec.hosts:
-        raise InputError("a job that follows links needs `urls` or `hosts`, to know where to stay; or `follow: false`")
+        raise InputError(
+            "a job that follows links needs `urls` or `hosts`, to know where to stay; or `follow: false`", "hosts"
+        )
 
 
 def _with_scope(spec: JobSpec, urls: list[Url]) -> JobSpec:

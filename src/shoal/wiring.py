@@ -123,8 +123,9 @@ def serving_platform(settings: Settings) -> Platform:
     The settings name a Redis already (`with_redis`).
     """
     frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix)
-    ring = _doorbell(settings, frontier)
-    return Platform.open(settings, frontier, ring, durable=True)
+    platform = Platform.open(settings, frontier, _doorbell(settings, frontier), durable=True)
+    platform.archive.prepare()
+    return platform
 
 
 def redis_urls(settings: Settings) -> RedisUrls:

@@ -196,6 +196,17 @@ class JobModel:
         urgent = replace(request, level=Level.FIRST)
         self.line(urgent).append(urgent)
 
+    def drop_beyond_budget(self) -> None:
+        """What came last goes first, host by host."""
+        excess = max(0, -self.budget) if self.spec.pages is not None else 0
+        for host in sorted({host for (host, _), line in self.lines.items() if line}):
+            for level in reversed(Level):
+                line = self.lines.get((host, level), [])
+                while line and excess > 0:
+                    self.finish(line.pop(), "dropped")
+                    self.reasons["filtered:over_budget"] += 1
+                    excess -= 1
+
     def drop_all_that_waits(self) -> None:
         waiting = [request for line in self.lines.values() for request in line]
         for request in [*waiting, *self.delayed]:
@@ -330,14 +341,17 @@ class FrontierModel:
                 job.try_again(request)
         return job.state
 
-    def configure_job(self, name: str, spec: JobSpec) -> JobState | None:
+    def configure_job(self, name: str, spec: JobSpec) -> tuple[JobState | None, bool]:
         """The job's limits and queue are those of another spec."""
         job = self.jobs.get(name)
         if job is None:
-            return None
+            return None, False
         job.spec = spec
+        if not job.ended:
+            job.drop_beyond_budget()
         self.tell(name, "changed", job.state)
-        return job.state
+        ended = name in self._end_jobs()
+        return job.state, ended
 
     def configure_host(self, name: str, change: HostChange, now: Span) -> None:
         self.host(name).change(change, now)

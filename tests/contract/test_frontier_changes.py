@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import redis
 
-from shoal.core.model import ALL_QUEUES, JobState, Lane, Outcome, QueueDepth
+from shoal.core.model import ALL_QUEUES, JobState, JobStatus, Lane, Outcome, QueueDepth
 from shoal.core.spec import JobSpec
 from shoal.frontier.frontier import Frontier, HostChange
 from shoal.frontier.watch import Watch
@@ -39,7 +39,7 @@ HIGH, BATCH, SLOW = ALL_QUEUES
 def change_job(frontier: Frontier, job: str, **spec: Any) -> JobState | None:
     """A job without limits, unless they are given."""
     limits: dict[str, Any] = {"rate": "unlimited", **spec}
-    return frontier.configure_job(job, JobSpec(**limits))
+    return frontier.configure_job(job, JobSpec(**limits))[0]
 
 
 def only_key(client: redis.Redis, prefix: str, family: str) -> StoredKey:
@@ -48,6 +48,25 @@ def only_key(client: redis.Redis, prefix: str, family: str) -> StoredKey:
 
 
 # --- a job's limits ---------------------------------------------------------------------------------------------------
+
+
+def test_a_smaller_page_budget_drops_what_came_last_and_may_end_the_job(frontier: Frontier) -> None:
+    start(frontier, "job", pages("a.test", 10))
+    frontier.close("job")
+    held = lease(frontier, 3)
+    assert frontier.configure_job("job", JobSpec(rate="unlimited", pages=5)) == (JobState.RUNNING, False)
+    status = state_of(frontier)
+    assert (status.counters.queued, status.counters.dropped, status.reasons["filtered:over_budget"]) == (2, 5, 5)
+    assert status.counters.reconciles
+    settle(frontier, held, Outcome.DONE)
+    assert frontier.configure_job("job", JobSpec(rate="unlimited", pages=1)) == (JobState.FINISHED, True)
+    assert state_of(frontier).counters.reconciles
+
+
+def state_of(frontier: Frontier) -> JobStatus:
+    status = frontier.status("job")
+    assert status is not None
+    return status
 
 
 def test_new_rate_of_a_job_holds_from_the_next_lease(frontier: Frontier) -> None:

@@ -13,7 +13,7 @@ from flask import Flask, g, redirect, request
 from flask.json.provider import JSONProvider
 from flask_openapi3.models.info import Info
 from flask_openapi3.openapi import OpenAPI
-from werkzeug.exceptions import BadRequest, UnsupportedMediaType
+from werkzeug.exceptions import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
 from werkzeug.wrappers import Response as BaseResponse
 
 from shoal import __version__
@@ -103,6 +103,8 @@ def _begin() -> None:
 
 def _check_body() -> None:
     """A body that is no JSON is told so, before its values are looked at."""
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise UnsupportedMediaType("send the body as it is, without a Content-Encoding")
     if request.endpoint in STREAMED:
         request.max_content_length = sys.maxsize  # None would mean the limit of all others
         return
@@ -112,10 +114,12 @@ def _check_body() -> None:
         return
     if not request.is_json:
         raise UnsupportedMediaType("send JSON, with Content-Type: application/json")
+    if len(request.get_data()) >= (request.max_content_length or sys.maxsize):
+        raise RequestEntityTooLarge  # of a chunked body, no more than that is read
     try:
         body: object = request.get_json(cache=True)
     except BadRequest as exc:
-        raise BadRequest("the body is not JSON") from exc
+        raise BadRequest(f"the body is not JSON: {exc.__cause__ or exc.__context__}") from exc
     if isinstance(body, str):  # flask-openapi3 would read it as JSON once more
         raise BadValue("", "an object is needed, not text")
 

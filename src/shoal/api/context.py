@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, cast
 
 import orjson
-from flask import Response, current_app, g
+from flask import Response, current_app, g, request
 
 from shoal.api.events import Hub
 from shoal.api.problems import BadValue
 from shoal.core.access import Principal
 from shoal.intake import Origin
-from shoal.store.jobs import JobRow
+from shoal.store.jobs import Claim, JobRow
 from shoal.wiring import Platform
 
 EXTENSION = "shoal"
@@ -44,6 +45,14 @@ def tenant() -> str:
 def origin() -> Origin:
     """Where a submission of this request comes from."""
     return Origin(tenant(), g.request_id)
+
+
+def idempotency_claim(key: str | None) -> Claim | None:
+    """The client's word that this very submission may come twice; the order of its settings does not matter."""
+    if not key:
+        return None
+    body = orjson.dumps([request.path, request.get_json()], option=orjson.OPT_SORT_KEYS)
+    return Claim(key, sha256(body).hexdigest())
 
 
 def own_job(job: str) -> JobRow:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import sha256
 from typing import Any
 
 from flask import Response, g, request
 from flask_openapi3.models import RawModel
 
 from shoal.api import cursor, present
-from shoal.api.context import answer, origin, own_job, platform, tenant, time_ms
+from shoal.api.context import answer, idempotency_claim, origin, own_job, platform, tenant, time_ms
 from shoal.api.problems import problem
 from shoal.api.routes import Routes
 from shoal.api.schemas import (
@@ -27,7 +26,8 @@ from shoal.api.schemas import (
 from shoal.api.urllist import KINDS, NDJSON, TEXT, read_lines
 from shoal.core.model import JobState
 from shoal.core.spec import Flaw
-from shoal.store.jobs import Claim, JobFilter, JobRow
+from shoal.errors import Conflict
+from shoal.store.jobs import JobFilter, JobRow
 
 routes = Routes("jobs", "/api/v1/jobs", "Work to do")
 
@@ -48,10 +48,7 @@ def submit_job(header: Idempotency, body: JobBody) -> Response:
     if len(body.urls) > most:
         detail = f"at most {most} URLs in one submission; send more to an open job's /urls"
         return problem(422, f"urls: {detail}", flaws=[Flaw("urls", detail)])
-    claim = None
-    if header.idempotency_key:
-        claim = Claim(header.idempotency_key, sha256(request.get_data()).hexdigest())
-    taken = platform().intake.submit(body, origin(), claim)
+    taken = platform().intake.submit(body, origin(), idempotency_claim(header.idempotency_key))
     g.job = taken.job
     row = JobRow(taken.job, body.name, body, JobState.RUNNING, 0, None, request_id=g.request_id)
     if taken.repeated:
@@ -84,7 +81,8 @@ def list_jobs(query: JobQuery) -> Response:
 @routes.get("/<job>", {200: JobView})
 def show_job(path: JobPath) -> Response:
     """Show a job: state, sums, rate, errors by reason."""
-    return answer(present.job(own_job(path.job)))
+    row = own_job(path.job)
+    return answer(present.job(row, _waiting_for(row)))
 
 
 @routes.patch("/<job>", {200: JobView})
@@ -125,13 +123,13 @@ def add_urls(path: JobPath, raw: UrlLines) -> Response:
 @routes.post("/<job>/pause", {200: JobView})
 def pause_job(path: JobPath) -> Response:
     """Hand out nothing more; what is under way is finished."""
-    return _changed(path, platform().control.pause)
+    return _changed(path, platform().control.pause, living=True)
 
 
 @routes.post("/<job>/resume", {200: JobView})
 def resume_job(path: JobPath) -> Response:
     """Go on with a paused job."""
-    return _changed(path, platform().control.resume)
+    return _changed(path, platform().control.resume, living=True)
 
 
 @routes.post("/<job>/cancel", {200: JobView})
@@ -146,7 +144,18 @@ def close_job(path: JobPath) -> Response:
     return _changed(path, platform().control.close)
 
 
-def _changed(path: JobPath, change: Callable[[str], JobState]) -> Response:
-    own_job(path.job)
+def _waiting_for(row: JobRow) -> str | None:
+    """A job that has work and no lease: is there anybody to do it?"""
+    counters = row.status.counters if row.status else None
+    if row.state is not JobState.RUNNING or counters is None or counters.leased or not counters.pending:
+        return None
+    served = any(row.spec.queue in beat.queues for beat in platform().watch.workers())
+    return None if served else f"no worker serves {row.spec.queue}"
+
+
+def _changed(path: JobPath, change: Callable[[str], JobState], *, living: bool = False) -> Response:
+    row = own_job(path.job)
+    if living and row.state.ended:
+        raise Conflict(f"job {row.id} is {row.state.value}")
     change(path.job)
     return answer(present.job(own_job(path.job)))

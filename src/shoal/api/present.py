@@ -34,7 +34,7 @@ def accepted(row: JobRow, report: AdmitReport, *, repeated: bool) -> dict[str, A
     }
 
 
-def job(row: JobRow) -> dict[str, Any]:
+def job(row: JobRow, waiting_for: str | None = None) -> dict[str, Any]:
     return {
         "id": row.id,
         "name": row.name,
@@ -45,6 +45,7 @@ def job(row: JobRow) -> dict[str, Any]:
         "engine": row.spec.engine.value,
         "request_id": row.request_id,
         "created_at": iso(row.created_ms),
+        "waiting_for": waiting_for,
         **(progress(row.status) if row.status else _no_progress()),
         "spec": spec(row.spec),
         "links": links(row.id),

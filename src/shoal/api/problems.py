@@ -60,6 +60,8 @@ def refuse_values(exc: ValidationError) -> Response:
     """Everything that is wrong with a request, at once."""
     given = request.get_json(silent=True) if request.is_json else None
     values = cast(dict[str, Any], given) if isinstance(given, dict) else {}
+    if exc.title in (schemas.JobPath.__name__, schemas.PagePath.__name__):
+        return problem(404, "there is no such job or page: ids look different")
     model: type[BaseModel] = getattr(schemas, exc.title, BaseModel)
     flaws = flaws_of(exc, values, model)
     if model is schemas.JobBody:
@@ -102,7 +104,7 @@ def _on_shoal_error(exc: ShoalError) -> Response:
         case BadValue(flaw=flaw):
             return problem(422, str(exc), flaws=[flaw])
         case InputError():
-            return problem(422, str(exc), flaws=[Flaw("", str(exc))])
+            return problem(422, str(exc), flaws=[Flaw(exc.field, str(exc))])
         case NotFound():
             return problem(404, str(exc))
         case Conflict():

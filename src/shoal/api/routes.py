@@ -4,6 +4,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -61,7 +62,9 @@ class Routes:
             statuses = (422,) if is_open else _problems_of(view)
             responses = {**{status: _documented(_PROBLEMS[status]) for status in statuses}, **answers}
             security = None if is_open else _SECURITY
-            method(rule, responses=responses, security=security, operation_id=view.__name__)(view)
+            summary, _, rest = inspect.cleandoc(view.__doc__ or "").partition("\n")
+            about = {"summary": summary, "description": rest.strip() or summary, "operation_id": view.__name__}
+            method(rule, responses=responses, security=security, **about)(view)
             self._require_bodies()
             return view
 
@@ -70,7 +73,7 @@ class Routes:
     def _require_bodies(self) -> None:
         """flask-openapi3 says so of JSON bodies only."""
         for item in self.blueprint.paths.values():
-            if item.post and item.post.requestBody:
+            if item.post and item.post.requestBody and "application/json" not in item.post.requestBody.content:
                 item.post.requestBody.required = True
 
 

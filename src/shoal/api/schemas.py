@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import ast
+import inspect
+from itertools import pairwise
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
@@ -48,7 +51,7 @@ def _without_nulls(schema: dict[str, Any]) -> None:
 class Exact(BaseModel):
     """Nothing that is not named here."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class Query(Exact):
@@ -131,8 +134,28 @@ class HostQuery(Query):
     cursor: Cursor = _CURSOR
 
 
+def _describe(schema: dict[str, Any]) -> None:
+    """The words that stand under each setting in the source, and an example."""
+    (declared,) = (node for node in ast.parse(inspect.getsource(JobSpec)).body if isinstance(node, ast.ClassDef))
+    for field, text in pairwise(declared.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+            words = cast(ast.Constant, text.value).value
+            schema["properties"][field.target.id]["description"] = inspect.cleandoc(str(words))
+    schema["examples"] = [
+        {
+            "urls": ["https://books.example/"],
+            "pages": 500,
+            "rate": "30/m",
+            "fields": {"title": "h1", "image": "img@src", "tags[]": ".tag"},
+            "labels": ["nightly"],
+        }
+    ]
+
+
 class JobBody(JobSpec):
     """What to fetch, how far to go, how politely, and what to take from each page."""
+
+    model_config = ConfigDict(json_schema_extra=_describe)
 
     name: Name = ""
     pages: Annotated[int, Field(ge=1, lt=_MOST)] | None = None
@@ -288,6 +311,7 @@ class JobView(BaseModel):
     pending: int
     rate: float = Field(description="Pages a second, over the last five to ten seconds.")
     eta_seconds: float | None = Field(description="Until what waits now is done, at this rate.")
+    waiting_for: str | None = Field(description="Why nothing happens although there is something to do.")
     counters: CountersView | None = Field(description="Null when Redis has lost the job.")
     reconciles: bool = Field(description="admitted = queued + delayed + leased + done + dead + dropped")
     errors: dict[str, int] = Field(description="Requests given up, by reason.")
@@ -360,14 +384,22 @@ class Replayed(BaseModel):
     replayed: int
 
 
+class ScrapeError(BaseModel):
+    url: str
+    reason: str
+    detail: str
+    attempts: int
+
+
 class Scraped(BaseModel):
     """The one page, or why there is none."""
 
-    job: str
+    id: str = Field(description="The job that fetches it.")
     state: JobState
+    request_id: str
     page: PageView | None
     item: dict[str, Any] | None
-    error: ErrorView | None
+    error: ScrapeError | None
     links: Links
 
 

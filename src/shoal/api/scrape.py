@@ -8,10 +8,10 @@ from typing import Any
 from flask import Response, g
 
 from shoal.api import present
-from shoal.api.context import answer, api, origin, own_job, platform
+from shoal.api.context import answer, api, idempotency_claim, origin, own_job, platform
 from shoal.api.problems import BadValue
 from shoal.api.routes import Routes
-from shoal.api.schemas import AcceptedJob, ScrapeBody, Scraped, ScrapeQuery
+from shoal.api.schemas import Idempotency, ScrapeBody, Scraped, ScrapeQuery
 from shoal.core.model import Lane
 from shoal.core.spec import JobSpec
 from shoal.errors import BadUrls, Busy
@@ -20,24 +20,23 @@ from shoal.store.jobs import JobRow
 routes = Routes("scrape", "/api/v1", "One page, now")
 
 
-@routes.post("/scrape", {200: Scraped, 202: AcceptedJob})
-def scrape(query: ScrapeQuery, body: ScrapeBody) -> Response:
+@routes.post("/scrape", {200: Scraped, 202: Scraped})
+def scrape(header: Idempotency, query: ScrapeQuery, body: ScrapeBody) -> Response:
     """Fetch one URL in the high lane, and wait for it if asked to.
 
-    200 with the page (or why there is none) when it came in time, else 202 with the job.
+    200 with the page (or why there is none) when it came in time; else 202 without, and the job to ask about later.
     """
     values: dict[str, Any] = body.model_dump(exclude={"url"})
     spec = JobSpec.model_validate({**values, "urls": [body.url], "follow": False, "lane": Lane.HIGH})
     try:
-        taken = platform().intake.submit(spec, origin())
+        taken = platform().intake.submit(spec, origin(), idempotency_claim(header.idempotency_key))
     except BadUrls as exc:
         raise BadValue("url", exc.problems[0][1]) from exc
     g.job = taken.job
     patience = timedelta(seconds=min(query.wait, platform().settings.api_wait_seconds))
     headers = {"Location": f"{present.PREFIX}/jobs/{taken.job}"}
-    if _ends_within(taken.job, patience):
-        return answer(_scraped(own_job(taken.job)), 200, headers)
-    return answer(present.accepted(own_job(taken.job), taken.report, repeated=False), 202, headers)
+    ended = _ends_within(taken.job, patience)
+    return answer(_scraped(own_job(taken.job), body.url), 200 if ended else 202, headers)
 
 
 def _ends_within(job: str, patience: timedelta) -> bool:
@@ -47,17 +46,26 @@ def _ends_within(job: str, patience: timedelta) -> bool:
         return False  # too many wait already; the job is accepted all the same
 
 
-def _scraped(row: JobRow) -> dict[str, Any]:
+def _scraped(row: JobRow, url: str) -> dict[str, Any]:
     pages = platform().pages
     found = pages.pages_after(row.id, 0)
     page = next(((number, page) for number, page in found if page.redirect is None), None)
     items = pages.items_after(row.id, 0, 1)
-    errors = [] if page else pages.letters_after(row.id, 0, 1)
     return {
-        "job": row.id,
+        "id": row.id,
         "state": row.state.value,
+        "request_id": row.request_id,
         "page": present.page(*page) if page else None,
         "item": items[0][1].data if items else None,
-        "error": present.error(*errors[0]) if errors else None,
+        "error": None if page or not row.state.ended else _error(row.id, url),
         "links": present.links(row.id),
     }
+
+
+def _error(job: str, url: str) -> dict[str, Any]:
+    """Why there is no page; when nothing failed, redirects have led back to where they began."""
+    letters = platform().pages.letters_after(job, 0, 1)
+    if letters:
+        letter = letters[0][1]
+        return {"url": letter.url, "reason": letter.reason, "detail": letter.detail, "attempts": letter.attempts}
+    return {"url": url, "reason": "redirect_loop", "detail": "its redirects lead in a circle", "attempts": 1}

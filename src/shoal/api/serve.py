@@ -53,6 +53,11 @@ def check_exposure(settings: Settings) -> None:
         engine.dispose()
 
 
+def check_port(settings: Settings) -> None:
+    """Say now that the port is taken, before anything was started."""
+    _listen(settings.api_host, settings.api_port).close()
+
+
 def base_url(host: str, port: int) -> str:
     """Where a client on this machine finds what listens there."""
     if host in _ANY:

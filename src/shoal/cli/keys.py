@@ -122,6 +122,7 @@ def _open_keys() -> Generator[KeyStore]:
 def _explain(row: KeyRow) -> None:
     limit = f"at most {write_rate_limit(row.rate)}" if row.rate else "no rate limit"
     say(f"key {row.prefix} ({row.label}): tenant {row.tenant}, scopes {write_scopes(row.scopes)}, {limit}")
+    say("From now on every request to the API needs a key, on this machine too.")
     say("It is shown this once: keep it like a password, and send it with each request to the API:")
     say(f"  Authorization: Bearer shoal_{row.prefix}_…")
 

@@ -50,12 +50,13 @@ def up(
 
     shoal up --port 8080 --workers 4
     """
-    from shoal.api.serve import check_exposure
+    from shoal.api.serve import check_exposure, check_port
     from shoal.wiring import with_redis
 
     settings = read_settings(api_host=host, api_port=port, api_workers=api_workers)
     with noted_interrupts() as interrupts, with_redis(settings):
         check_exposure(settings)
+        check_port(settings)
         interrupts.check()
         with Staff(settings, workers) as staff:
             url = _wait_until_ready(staff, interrupts)

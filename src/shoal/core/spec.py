@@ -25,6 +25,8 @@ _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 _RATE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*/\s*(?P<unit>s|sec|second|m|min|minute|h|hour)\Z")
 _SHOWN_CHARS = 200
+_PLAIN = {"tuple_type": "a list is needed", "list_type": "a list is needed", "dict_type": "an object is needed"}
+"""In place of Python's words."""
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -70,7 +72,9 @@ class JobSpec(BaseModel):
     depth: int | None = Field(default=None, ge=0)
     """At most this many links away from a start URL."""
     lane: Lane = Lane.BATCH
+    """How urgent: high, batch or slow."""
     engine: Engine = Engine.HTTP
+    """What fetches the pages."""
     weight: float = Field(default=1.0, gt=0, le=1000)
     """Share of the workers against other jobs of the lane."""
     rate: Rate = 4.0
@@ -92,6 +96,7 @@ class JobSpec(BaseModel):
     archive: bool = True
     """Keep the raw responses in the WARC archive."""
     retries: int = Field(default=3, ge=0, le=20)
+    """Tries after the first."""
     timeout: float = Field(default=30.0, gt=0, le=600)
     """Seconds for a whole fetch."""
     max_body: int = Field(default=10_000_000, ge=1_000, le=1_000_000_000)
@@ -226,11 +231,15 @@ def flaws_of(exc: ValidationError, values: Mapping[str, Any], model: type[BaseMo
 
 def _message(error: dict[str, Any], place: str, values: Mapping[str, Any], model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
-        near = get_close_matches(place, model.model_fields, n=1, cutoff=0.6)
+        if model is not JobSpec and not issubclass(model, JobSpec) and place in JobSpec.model_fields:
+            return "this can be set only when a job is submitted"
+        near = get_close_matches(place.lower(), model.model_fields, n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]!r}?" if near and near[0] not in values else ""
         return f"there is no such setting{hint}"
     if error["type"] == "model_type":
         return "a JSON object is needed"
+    if error["type"] in _PLAIN:
+        return _PLAIN[error["type"]]
     message = str(error["msg"]).removeprefix("Value error, ")
     return message[:1].lower() + message[1:]
 

@@ -176,12 +176,16 @@ class Frontier:
             state, _ = self._scripts.call("replay", args)
         return _state(state)
 
-    def configure_job(self, job: str, spec: JobSpec) -> JobState | None:
-        """Change a job's limits and its queue to what the spec says now."""
+    def configure_job(self, job: str, spec: JobSpec) -> tuple[JobState | None, bool]:
+        """Change a job's limits and its queue to what the spec says now. (state, whether this call ended the job)
+
+        What waits beyond a smaller page budget is dropped.
+        """
         args: list[Arg] = [job]
         for name, value in _limits(spec).items():
             args += (name, value)
-        return _state(self._scripts.call("configure_job", args))
+        state, ended = self._scripts.call("configure_job", args)
+        return _state(state), bool(ended)
 
     def configure_host(self, host: str, change: HostChange) -> None:
         """An operator's word on a host."""

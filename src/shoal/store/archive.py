@@ -147,10 +147,13 @@ class ArchiveReader:
 
     def ping(self) -> None:
         """Raises ArchiveUnavailable when the archive cannot be reached or written."""
+        with _translated(self._root), NamedTemporaryFile(dir=self._root, prefix=".probe-"):
+            pass
+
+    def prepare(self) -> None:
+        """Make the folder, once: if it is away later, that is worth knowing."""
         with _translated(self._root):
             self._root.mkdir(parents=True, exist_ok=True)
-            with NamedTemporaryFile(dir=self._root, prefix=".probe-"):
-                pass
 
     def remove(self, job: str) -> None:
         """Delete all segments of a job."""

@@ -32,10 +32,17 @@ class DeadLetters:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def take(self, job: str, chosen: Selection, created_ms: int) -> Submission | None:
-        """Turn a batch of dead letters into a submission; None when none is left."""
+    def newest(self, job: str) -> int:
+        """The id of the last letter; 0 when there is none."""
+        query = sa.select(sa.func.max(dead_letters.c.id)).where(dead_letters.c.job == job)
+        with translated_errors(), self._engine.connect() as connection:
+            return connection.execute(query).scalar() or 0
+
+    def take(self, job: str, chosen: Selection, created_ms: int, newest: int) -> Submission | None:
+        """Turn a batch of dead letters, up to this one, into a submission; None when none is left."""
         wanted = RowFilter(outcome=Outcome.DEAD.value, reason=chosen.reason, host=chosen.host)
-        first = sa.select(dead_letters.c.id).where(dead_letters.c.job == job, *conditions(dead_letters, wanted))
+        mine = (dead_letters.c.job == job, dead_letters.c.id <= newest)
+        first = sa.select(dead_letters.c.id).where(*mine, *conditions(dead_letters, wanted))
         if chosen.ids is not None:
             first = first.where(dead_letters.c.id.in_(chosen.ids))
         first = first.order_by(dead_letters.c.id).limit(TAKE_AT_ONCE)

@@ -183,6 +183,19 @@ class JobStore:
             for (body,) in connection.execute(query):
                 yield _unpack(body)
 
+    def submitted_count(self, job: str) -> int:
+        """How many URLs were submitted."""
+        query = sa.select(sa.func.coalesce(sa.func.sum(submissions.c.count), 0)).where(
+            submissions.c.job == job, submissions.c.kind == URLS
+        )
+        with translated_errors(), self._engine.connect() as connection:
+            return int(connection.execute(query).scalar_one())
+
+    def request_id(self, job: str) -> str:
+        """Of the submission that made the job, also of one that was deleted."""
+        with translated_errors(), self._engine.connect() as connection:
+            return connection.execute(sa.select(jobs.c.request_id).where(jobs.c.id == job)).scalar() or ""
+
     # --- looking -------------------------------------------------------------------------------------------------
 
     def get(self, job: str) -> JobRow | None:
@@ -227,14 +240,13 @@ class JobStore:
     # --- changing ------------------------------------------------------------------------------------------------
 
     def record(self, status: JobStatus) -> None:
-        """Write down a job's state and sums."""
-        values = {
-            "state": status.state.value,
-            "started_ms": status.started_ms,
-            "ended_ms": status.ended_ms,
-            "status": _status_json(status),
-        }
-        self._update(status.job, values)
+        """Write down a job's state and sums; who has looked before its end does not undo it."""
+        lives = [jobs.c.ended_ms.is_(None)] if status.ended_ms is None else []
+        self._update(status.job, _sums(status), *lives)
+
+    def reopen(self, status: JobStatus, ended_ms: int) -> None:
+        """The job that ended at this time goes on, unless it has ended once more by now."""
+        self._update(status.job, _sums(status), jobs.c.ended_ms == ended_ms)
 
     def edit(self, job: str, spec: JobSpec) -> None:
         """Replace a job's spec."""
@@ -245,9 +257,9 @@ class JobStore:
         """No more URLs will be submitted."""
         self._update(job, {"open": False})
 
-    def _update(self, job: str, values: dict[str, Any]) -> None:
+    def _update(self, job: str, values: dict[str, Any], *conditions: sa.ColumnElement[bool]) -> None:
         with translated_errors(), self._engine.begin() as connection:
-            connection.execute(sa.update(jobs).where(jobs.c.id == job).values(values))
+            connection.execute(sa.update(jobs).where(jobs.c.id == job, *conditions).values(values))
 
     # --- removing ------------------------------------------------------------------------------------------------
 
@@ -350,6 +362,15 @@ def _row(row: sa.RowMapping) -> JobRow:
         row["request_id"],
         row["open"],
     )
+
+
+def _sums(status: JobStatus) -> dict[str, Any]:
+    return {
+        "state": status.state.value,
+        "started_ms": status.started_ms,
+        "ended_ms": status.ended_ms,
+        "status": _status_json(status),
+    }
 
 
 def _status_json(status: JobStatus) -> dict[str, Any]:

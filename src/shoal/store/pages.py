@@ -164,6 +164,15 @@ class PageStore:
                 last = rows[-1][0]
                 yield [fingerprint for _, fingerprint in rows]
 
+    def known(self, job: str, fingerprints: Sequence[int]) -> set[int]:
+        """Which of these the job has a row about."""
+        found: set[int] = set()
+        with self._transaction() as connection:
+            for table in (pages, dead_letters):
+                query = sa.select(table.c.fingerprint).where(table.c.job == job, table.c.fingerprint.in_(fingerprints))
+                found.update(connection.execute(query).scalars())
+        return found
+
     def remove(self, job: str, at_most: int = 10_000) -> bool:
         """Delete rows of a job, a batch of each table; True when none is left."""
         with self._transaction() as connection:

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import Any, cast
 
 import structlog
+from billiard.util import get_logger as get_pool_logger
 from celery.platforms import SecurityWarning
 from celery.signals import (
     setup_logging,
@@ -141,6 +142,7 @@ class Worker:
 
     def _on_logs(self, **_: Any) -> None:
         adopt_library_logs()
+        get_pool_logger().propagate = True  # else what the pool says is printed as it is
 
     def _connect_signals(self) -> None:
         setup_logging.connect(self._on_logs, weak=False)

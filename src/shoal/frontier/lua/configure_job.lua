@@ -1,12 +1,12 @@
 -- configure_job.lua: change a job's limits or its queue while it runs.
 -- ARGV[1] job   ARGV[2..] pairs: queue, rate, burst, parallel, weight, pages (as in create)
--- returns its state, '' when it is unknown
+-- returns {state or '', 1 when this call ended the job}
 local job = ARGV[1]
 local j = redis.call('HMGET', job_key(job), 'state', 'queue', 'queued', 'delayed', 'leased')
-if not j[1] then return '' end
+if not j[1] then return { '', 0 } end
 redis.call('HSET', job_key(job), unpack(ARGV, 2))
-local queue = redis.call('HGET', job_key(job), 'queue')
-if queue ~= j[2] then
+
+local function move_to(queue)
   redis.call('ZREM', due_key(j[2]), job)
   redis.call('ZREM', turn_key(j[2]), job)
   for i, place in ipairs({ 'queued', 'delayed', 'leased' }) do
@@ -17,11 +17,42 @@ if queue ~= j[2] then
     end
   end
 end
--- Under new limits every host may be asked at once; those that cannot take more yet say so at the next lease.
-for _, host in ipairs(redis.call('ZRANGEBYSCORE', ready_key(job), '+inf', '+inf')) do
-  redis.call('SREM', waiters_key(host), job)
+
+-- What waits beyond a smaller page budget is dropped, the last that came first.
+local function drop(excess)
+  local dropped = 0
+  for _, host in ipairs(redis.call('ZRANGE', ready_key(job), 0, -1)) do
+    for level = 2, 0, -1 do
+      local gone = redis.call('RPOP', queue_key(job, host, level), math.max(0, excess - dropped))
+      dropped = dropped + (gone and #gone or 0)
+    end
+    local left = redis.call('EXISTS', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2))
+    if left == 0 then redis.call('ZREM', ready_key(job), host) end
+    if dropped >= excess then break end
+  end
+  add(job, 'queued', -dropped)
+  add(job, 'dropped', dropped)
+  if dropped > 0 then redis.call('HINCRBY', reasons_key(job), 'filtered:over_budget', dropped) end
+  write_sums()
 end
-redis.call('ZUNIONSTORE', ready_key(job), 1, ready_key(job), 'WEIGHTS', 0)
-refresh_due(job)
+
+-- Under new limits every host may be asked at once; those that cannot take more yet say so at the next lease.
+local function wake_hosts()
+  for _, host in ipairs(redis.call('ZRANGEBYSCORE', ready_key(job), '+inf', '+inf')) do
+    redis.call('SREM', waiters_key(host), job)
+  end
+  redis.call('ZUNIONSTORE', ready_key(job), 1, ready_key(job), 'WEIGHTS', 0)
+end
+
+local queue = redis.call('HGET', job_key(job), 'queue')
+if queue ~= j[2] then move_to(queue) end
+wake_hosts()
+local b = redis.call('HMGET', job_key(job), 'pages', 'admitted', 'dead', 'dropped', 'redirects', 'ended')
+local pages = tonumber(b[1]) or 0
+if pages > 0 and not b[6] then
+  local counted = (tonumber(b[2]) or 0) - (tonumber(b[3]) or 0) - (tonumber(b[4]) or 0) - (tonumber(b[5]) or 0)
+  if counted > pages then drop(counted - pages) end
+end
 tell(job, 'changed', j[1])
-return j[1]
+local ended = #finish_moves({ [job] = true })
+return { redis.call('HGET', job_key(job), 'state'), ended }
