@@ -6,7 +6,7 @@ Nothing here waits for the web.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -117,20 +117,12 @@ class Control:
 
     def cancel(self, job: str) -> JobState:
         """Drop all that waits; pages already stored stay."""
-        state, ended = self._frontier.cancel(job)
-        if state is None and self._intake.complete(job):  # its submission had been cut short
-            state, ended = self._frontier.cancel(job)
-        if ended:
-            self._ending.finalise(job)
-        return self._change(job, state)
+        return self._end(job, self._frontier.cancel)
 
     def close(self, job: str) -> JobState:
         """An open job takes no more URLs, and ends when it has done what it has."""
         self._jobs.close(job)
-        state, ended = self._frontier.close(job)
-        if ended:
-            self._ending.finalise(job)
-        return self._change(job, state)
+        return self._end(job, self._frontier.close)
 
     def edit(self, job: str, changes: Mapping[str, Any]) -> JobRow:
         """Change a job's limits, lane or names while it runs."""
@@ -140,8 +132,8 @@ class Control:
             raise InputError(f"{', '.join(fixed)} cannot be changed; what can: {', '.join(EDITABLE)}")
         if row.state.ended and set(changes) - {"name", "labels"}:
             raise Conflict(f"job {job} is {row.state.value}: only its name and labels can be changed")
-        spec = _changed(row.spec, changes)
-        self._jobs.edit(job, spec)
+        self._jobs.edit(job, lambda spec: _changed(spec, changes))
+        spec = self._row(job).spec
         state, ended = self._frontier.configure_job(job, spec)
         if ended:
             self._ending.finalise(job)
@@ -174,6 +166,15 @@ class Control:
         if status.state.ended and status.ended_ms is not None:
             self._ending.finalise(row.id)
         return replace(row, state=status.state, status=status)
+
+    def _end(self, job: str, end: Callable[[str], tuple[JobState | None, bool]]) -> JobState:
+        state, ended = end(job)
+        if state is None:
+            self._intake.bring_back(job)
+            state, ended = end(job)
+        if ended:
+            self._ending.finalise(job)
+        return self._change(job, state)
 
     def _change(self, job: str, state: JobState | None) -> JobState:
         if state is None:

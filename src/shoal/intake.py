@@ -21,7 +21,7 @@ from shoal.core.model import AdmitReport, Candidate, JobState, Level, Rejected, 
 from shoal.core.scope import Scope
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url, parse, parse_all
-from shoal.errors import BadUrl, Busy, Conflict, InputError, Unavailable, Unfinished
+from shoal.errors import BadUrl, Busy, Conflict, InputError, RedisUnavailable, Unavailable, Unfinished
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.watch import Watch
 from shoal.store.dead import DeadLetters, Selection, requests_of
@@ -156,6 +156,8 @@ class Intake:
         report = AdmitReport(JobState.RUNNING)
         for batch in _batches(urls):
             report += self._frontier.admit(job, [Request(url, level=Level.FIRST) for url in batch])
+            if report.state is None:
+                raise RedisUnavailable("Redis has lost the job")
         if not spec.open:
             self._close(job)
         return report
@@ -250,6 +252,13 @@ class Intake:
             self._jobs.reopen(status, row.status.ended_ms)
 
     # --- what was cut short --------------------------------------------------------------------------------------
+
+    def bring_back(self, job: str) -> None:
+        """Make the frontier know a job that it does not (any more), so that it can be ended."""
+        self.complete(job)
+        row = self._jobs.get(job)
+        if row is not None and not row.state.ended:
+            self._make_known(row)
 
     def complete(self, job: str) -> bool:
         """Carry out submissions that may not have reached the frontier. Safe to repeat; True when there were any."""

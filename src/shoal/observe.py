@@ -24,6 +24,11 @@ def redact(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Muta
     return event
 
 
+def _on_a_screen() -> structlog.dev.ConsoleRenderer:
+    """Errors without the values of variables: these may be secrets."""
+    return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+
+
 def set_up_logs(level: str = "info") -> None:
     """Configure structlog for this process."""
     if level not in LEVELS:
@@ -37,9 +42,9 @@ def set_up_logs(level: str = "info") -> None:
             structlog.processors.StackInfoRenderer(),
             *([] if pretty else [structlog.processors.format_exc_info]),
             redact,
-            structlog.dev.ConsoleRenderer() if pretty else structlog.processors.JSONRenderer(),
+            _on_a_screen() if pretty else structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),  # a line is one write: processes share the file
         cache_logger_on_first_use=True,
     )

@@ -13,6 +13,7 @@ from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE
 from shoal.errors import InputError
 
 PREFIX = "SHOAL_"
+LOG_LEVELS = ("debug", "info", "warning", "error")
 SERVED_QUEUES = (*ALL_QUEUES, CONTROL_QUEUE)
 
 
@@ -80,6 +81,13 @@ class Settings(BaseModel):
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return None if path is None else path.expanduser().absolute()
+
+    @field_validator("log_level")
+    @classmethod
+    def _known_level(cls, level: str) -> str:
+        if level not in LOG_LEVELS:
+            raise ValueError(f"there are {', '.join(LOG_LEVELS)}")
+        return level
 
     @field_validator("queues")
     @classmethod

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typer import Typer
 
-from shoal.api import auth, cursor, metrics, server, urllist
+from shoal.api import auth, metrics, schemas, server, urllist
 from shoal.api.app import SPARE_THREADS, make_api
 from shoal.api.schemas import HostChangeBody, JobChange, ReplayBody, ScrapeBody
 from shoal.cli.keys import create as create_key
@@ -256,7 +256,7 @@ def _fixed_limits() -> dict[str, object]:
         "characters of a URL": MAX_URL_CHARS,
         "bytes of a streamed line": urllist.MAX_LINE_BYTES,
         "labels of a job": _longest(JobSpec, "labels"),
-        "rows of one answer": cursor.MAX_LIMIT,
+        "rows of one answer": schemas.MAX_LIMIT,
         "ids of one replay": _longest(ReplayBody, "ids"),
         "of these kept free of listeners": SPARE_THREADS,
         "requests a second of one key": signature(create_key).parameters["rate"].default,

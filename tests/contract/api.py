@@ -1,4 +1,4 @@
-"""The API on a desk: real Valkey, real database, real archive; a worker who takes what the test gives it for the web."""
+"""The API on a desk: real Valkey, database and archive; and a worker who takes what the test gives it for the web."""
 
 from __future__ import annotations
 
@@ -130,12 +130,13 @@ class Desk(Client):
 def a_desk(valkey_url: str, home: Path, database_url: str | None = None, **settings: Any) -> Generator[Desk]:
     """A fresh API: a keyspace, a database and an archive of its own."""
     home.mkdir(exist_ok=True)
-    chosen = Settings(
-        home=home, redis_url=valkey_url, database_url=database_url, prefix=f"api-{uuid4().hex[:10]}", **settings
-    )
+    given: dict[str, Any] = {"prefix": f"api-{uuid4().hex[:10]}", **settings}
+    chosen = Settings(home=home, redis_url=valkey_url, database_url=database_url, **given)
     rings: list[tuple[str, str]] = []
     frontier = Frontier.at(redis_urls(chosen).frontier, chosen.prefix)
     platform = Platform.open(chosen, frontier, lambda queue, request_id="": rings.append((queue, request_id)))
+    platform.archive.prepare()
+    platform.archive.prepare()
     app = make_api(platform)
     archive = ArchiveWriter(chosen.archive_path, chosen.segment_bytes)
     try:

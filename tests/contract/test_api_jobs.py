@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from shoal.core.model import ALL_QUEUES, JobState, Lease, Outcome, Settlement
+from shoal.core.model import ALL_QUEUES, JobState, Lease, Outcome, Settlement, WorkerBeat
 from shoal.frontier.scripts import connect
 from shoal.store import tables
 from shoal.wiring import redis_urls
@@ -59,6 +59,17 @@ def test_a_running_job_shows_its_sums_rate_and_errors(desk: Desk) -> None:
     assert (shown["started_at"] is None, shown["ended_at"]) == (False, None)
 
 
+def test_a_job_that_nobody_works_for_says_so(desk: Desk) -> None:
+    job = desk.submit(URL, lane="slow")
+    assert desk.job(job)["waiting_for"] == "no worker serves http.slow"
+    beat = WorkerBeat("one", ("http.slow",), 1, 0, 0, 1, 1, "0.1.0")
+    desk.platform.frontier.heartbeat(beat)
+    assert desk.job(job)["waiting_for"] is None
+    desk.platform.frontier.depart("one")
+    told(desk.post(f"jobs/{job}/pause"))
+    assert desk.job(job)["waiting_for"] is None
+
+
 def test_errors_are_what_ended_without_a_page_and_reasons_are_all(desk: Desk) -> None:
     job = desk.submit(URL, URL + "robots", URL + "gone")
 
@@ -97,9 +108,8 @@ def test_a_job_that_does_not_exist_is_not_found(desk: Desk, job: str) -> None:
 
 @pytest.mark.parametrize("job", ["A", "a-b", "a%00b", "a%20b", "%2e%2e", "x" * 41, "%C3%A9", "a'b"])
 def test_what_cannot_be_a_job_is_no_job(desk: Desk, job: str) -> None:
-    answer = desk.get(f"jobs/{job}")
-    assert answer.status_code in (404, 422)
-    refused(answer, answer.status_code)
+    refused(desk.get(f"jobs/{job}"), 404)
+    refused(desk.post(f"jobs/{job}/cancel"), 404)
 
 
 # --- listed ----------------------------------------------------------------------------------------------------------
@@ -189,7 +199,9 @@ def test_new_jobs_do_not_move_the_pages_of_a_list(each: Desk) -> None:
     assert second["more"] is False
 
 
-@pytest.mark.parametrize("cursor", ["x", "!!", "é", "WzFd", "W10", "bnVsbA", "eyJhIjoxfQ", "WzEsMl0", "WyJhIiwxXQ", "=", "A" * 501])
+@pytest.mark.parametrize(
+    "cursor", ["x", "!!", "é", "WzFd", "W10", "bnVsbA", "eyJhIjoxfQ", "WzEsMl0", "WyJhIiwxXQ", "=", "A" * 501]
+)
 def test_a_cursor_that_was_never_given_is_refused(desk: Desk, cursor: str) -> None:
     for path in ("jobs", "hosts"):
         assert list(flaws(desk.get(f"{path}?cursor={cursor}"))) == ["cursor"]
@@ -258,9 +270,12 @@ def test_a_page_budget_can_be_raised(desk: Desk) -> None:
 
 def test_a_change_that_cannot_be_is_refused_whole(desk: Desk) -> None:
     job = desk.submit(URL, rate=2)
-    found = flaws(desk.patch(f"jobs/{job}", {"rate": -1, "lanes": "high", "pages": 0, "follow": True, "name": "x" * 201}))
+    found = flaws(
+        desk.patch(f"jobs/{job}", {"rate": -1, "lanes": "high", "pages": 0, "follow": True, "name": "x" * 201})
+    )
     assert set(found) == {"rate", "lanes", "pages", "follow", "name"}
     assert found["lanes"] == "there is no such setting; did you mean 'lane'?"
+    assert found["follow"] == "this can be set only when a job is submitted"
     assert desk.job(job)["spec"]["rate"] == 2
 
 
@@ -301,8 +316,10 @@ def test_a_cancelled_job_drops_what_waits_and_keeps_what_it_has(each: Desk) -> N
 def test_an_ended_job_stays_ended_whatever_is_asked(each: Desk) -> None:
     job = each.submit(URL)
     each.work()
-    for action in ("pause", "resume", "cancel", "close"):
+    for action in ("cancel", "close"):
         assert told(each.post(f"jobs/{job}/{action}"))["state"] == "finished"
+    for action in ("pause", "resume"):
+        assert "finished" in refused(each.post(f"jobs/{job}/{action}"), 409)["detail"]
     assert each.platform.frontier.known_jobs() == []
 
 
@@ -362,9 +379,8 @@ def test_a_running_job_can_be_deleted_and_is_removed_when_no_worker_holds_it(eac
 
 def _rows(desk: Desk, job: str) -> int:
     """Over all tables."""
-    mine = [tables.jobs.c.id == job]
-    for table in (tables.pages, tables.items, tables.dead_letters, tables.submissions, tables.idempotency):
-        mine.append(table.c.job == job)
+    others = (tables.pages, tables.items, tables.dead_letters, tables.submissions, tables.idempotency)
+    mine = [tables.jobs.c.id == job, *(table.c.job == job for table in others)]
     with desk.platform.engine.connect() as connection:
         return sum(connection.execute(sa.select(sa.func.count()).where(part)).scalar_one() for part in mine)
 

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from shoal.core.model import Counters, HostSpeed, JobState, JobStatus
+from shoal.core.model import Counters, HostSpeed, JobState, JobStatus, Lane
 from shoal.core.spec import JobSpec
 from shoal.errors import InputError, StoreUnavailable
+from shoal.store import dead as dead_letters
 from shoal.store.database import open_database
-from shoal.store.jobs import JobStore
-from shoal.store.pages import ArchiveRef, DeadLetter, ItemRow, PageRow, PageStore
+from shoal.store.dead import DeadLetters, Selection, requests_of
+from shoal.store.jobs import REPLAY, URLS, Claim, Claimed, JobFilter, JobStore, NewJob, Submission
+from shoal.store.pages import ArchiveRef, DeadLetter, ItemRow, PageRow, PageStore, RowFilter
 from tests.postgres import Postgres
+
+URL = "http://shop.example/"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -123,21 +128,40 @@ def test_a_url_that_is_none_and_a_missing_driver_are_explained() -> None:
 
 def test_a_job_comes_back_as_it_was_written(engine: Engine) -> None:
     store = JobStore(engine)
-    spec = JobSpec(urls=("http://shop.example/",), name="books", rate="unlimited", fields={"tags[]": ".tag"})
-    store.create("job", spec, created_ms=5)
-    store.submit("job", ["http://shop.example/", "http://shop.example/ü"])
-    store.submit("job", ["http://shop.example/3"])
+    spec = JobSpec(urls=(URL,), name="books", rate="unlimited", fields={"tags[]": ".tag"}, open=True, labels=("a", "b"))
+    batches = [["http://shop.example/", "http://shop.example/ü"], ["http://shop.example/3"]]
+    ids = store.create(NewJob("job", spec, 5, "red", "trace-1"), batches)
     row = store.get("job")
     assert row is not None
-    assert row.spec == spec.model_copy(update={"urls": ()})
-    assert (row.state, row.status) == (JobState.RUNNING, None)
-    batches = [["http://shop.example/", "http://shop.example/ü"], ["http://shop.example/3"]]
+    assert row.spec == spec.model_copy(update={"urls": (), "open": False})
+    assert (row.state, row.status, row.open, row.created_ms) == (JobState.RUNNING, None, True, 5)
+    assert (row.tenant, row.request_id, store.request_id("job")) == ("red", "trace-1", "trace-1")
     assert list(store.submitted("job")) == batches
+    assert store.submitted_count("job") == 3
+    assert len(set(ids)) == 2
+    store.close("job")
+    closed = store.get("job")
+    assert closed is not None
+    assert not closed.open
+
+
+def test_a_job_and_its_urls_are_recorded_whole_or_not_at_all(engine: Engine) -> None:
+    store = JobStore(engine)
+
+    def batches() -> Iterator[list[str]]:
+        yield [URL]
+        raise StoreUnavailable("the disk is full")
+
+    with pytest.raises(StoreUnavailable):
+        store.create(NewJob("job", JobSpec(), 5), batches(), Claim("key", "digest"))
+    assert store.get("job") is None
+    assert list(store.submitted("job")) == []
+    assert store.create(NewJob("job", JobSpec(), 5), [], Claim("key", "digest")) == []
 
 
 def test_a_jobs_last_sums_are_kept(engine: Engine) -> None:
     store = JobStore(engine)
-    store.create("job", JobSpec(), created_ms=5)
+    store.create(NewJob("job", JobSpec(), 5))
     counters = Counters(seen=3, admitted=3, done=2, dead=1)
     slow = (HostSpeed("shop.example", 30),)
     status = JobStatus("job", JobState.FINISHED, counters, {"dead:http_404": 1}, slow, 10, 20, 30)
@@ -146,15 +170,359 @@ def test_a_jobs_last_sums_are_kept(engine: Engine) -> None:
     assert row is not None
     assert row.status == status
     assert [found.id for found in store.newest()] == ["job"]
+    assert store.count_by_state() == {JobState.FINISHED: 1}
+
+
+def test_an_end_is_undone_only_by_who_knows_it(engine: Engine) -> None:
+    store = JobStore(engine)
+    store.create(NewJob("job", JobSpec(), 5))
+    running = JobStatus("job", JobState.RUNNING, Counters(), started_ms=10)
+    store.record(running)
+    store.record(replace(running, state=JobState.FINISHED, ended_ms=20))
+
+    def state() -> JobState | None:
+        row = store.get("job")
+        return row and row.state
+
+    store.record(running)
+    assert state() is JobState.FINISHED
+    store.reopen(running, 19)
+    assert state() is JobState.FINISHED
+    store.reopen(running, 20)
+    assert state() is JobState.RUNNING
+    store.record(replace(running, state=JobState.PAUSED))
+    assert state() is JobState.PAUSED
+
+
+def test_a_changed_spec_is_found_by_what_it_says_now(engine: Engine) -> None:
+    store = JobStore(engine)
+    spec = JobSpec(name="old", labels=("a",), headers={"Cookie": "x=y"})
+    store.create(NewJob("job", spec, 5))
+    store.edit("job", lambda old: old.model_copy(update={"name": "new", "labels": ("b",), "lane": Lane.HIGH}))
+    assert _found(store, lane="high", label="b") == ["job"]
+    assert _found(store, label="a") == _found(store, lane="batch") == []
+    row = store.get("job")
+    assert row is not None
+    assert (row.name, row.spec.headers) == ("new", {"Cookie": "x=y"})
 
 
 def test_jobs_are_found_by_their_first_letters_and_signs_are_plain(engine: Engine) -> None:
     store = JobStore(engine)
     for job in ("abc", "abd", "a_x"):
-        store.create(job, JobSpec(), created_ms=1)
+        store.create(NewJob(job, JobSpec(), 1))
     assert sorted(store.find("ab")) == ["abc", "abd"]
     assert store.find("a_") == ["a_x"]
     assert store.find("%") == []
+
+
+# --- submissions -----------------------------------------------------------------------------------------------------
+
+
+def test_what_was_submitted_waits_until_it_is_marked(engine: Engine) -> None:
+    store = JobStore(engine)
+    first, second = store.create(NewJob("job", JobSpec(), 5), [["a", "b"], ["c"]])
+    store.create(NewJob("other", JobSpec(), 5), [["d"]])
+    third = store.submit("job", ["e"], 7)
+    assert list(store.waiting("job")) == [
+        Submission(first, URLS, ["a", "b"]),
+        Submission(second, URLS, ["c"]),
+        Submission(third, URLS, ["e"]),
+    ]
+    store.mark_admitted([first, third])
+    assert [submission.id for submission in store.waiting("job")] == [second]
+    assert list(store.submitted("job")) == [["a", "b"], ["c"], ["e"]]
+    fourth = store.submit("job", ["f"], 8, done=[second])
+    assert [submission.id for submission in store.waiting("job")] == [fourth]
+    store.mark_admitted([])
+    store.mark_admitted([fourth, 12_345])
+    assert list(store.waiting("job")) == []
+    assert [submission.lines for submission in store.waiting("other")] == [["d"]]
+
+
+def test_waiting_submissions_may_be_marked_while_they_are_read(engine: Engine) -> None:
+    store = JobStore(engine)
+    store.create(NewJob("job", JobSpec(), 5), ([str(n)] for n in range(20)))
+    seen: list[str] = []
+    for submission in store.waiting("job"):
+        seen += submission.lines
+        store.mark_admitted([submission.id])
+    assert seen == [str(n) for n in range(20)]
+
+
+def test_jobs_cut_short_are_those_with_old_submissions_that_wait(engine: Engine) -> None:
+    store = JobStore(engine)
+    for job, at in (("old", 10), ("new", 20), ("done", 10), ("empty", 10)):
+        ids = store.create(NewJob(job, JobSpec(), at), [] if job == "empty" else [["a"], ["b"]])
+        if job == "done":
+            store.mark_admitted(ids)
+    assert store.cut_short(10) == []
+    assert store.cut_short(11) == ["old"]
+    assert sorted(store.cut_short(21)) == ["new", "old"]
+    assert len(store.cut_short(21, limit=1)) == 1
+
+
+def test_submissions_of_an_older_version_do_not_wait(engine: Engine) -> None:
+    """They were there before anybody marked them."""
+    with engine.begin() as connection:
+        connection.execute(sa.text("INSERT INTO submissions (job, count, urls) VALUES ('job', 0, '')"))
+    assert JobStore(engine).cut_short(2**60) == []
+
+
+def test_a_batch_of_nothing_is_nothing(engine: Engine) -> None:
+    store = JobStore(engine)
+    store.create(NewJob("job", JobSpec(), 5), [[]])
+    assert list(store.submitted("job")) == [[]]
+    assert store.submitted_count("job") == 0
+
+
+# --- claims ----------------------------------------------------------------------------------------------------------
+
+
+def _claimed(store: JobStore, job: str, claim: Claim, tenant: str = "red") -> tuple[str, bool] | None:
+    """(job, same submission) of an earlier claim; None when this is the first."""
+    try:
+        store.create(NewJob(job, JobSpec(), 5, tenant), [[URL]], claim)
+    except Claimed as earlier:
+        return earlier.job, earlier.same
+    return None
+
+
+def test_a_claim_is_made_once_by_a_tenant(engine: Engine) -> None:
+    store = JobStore(engine)
+    assert _claimed(store, "one", Claim("key", "digest")) is None
+    assert _claimed(store, "two", Claim("key", "digest")) == ("one", True)
+    assert _claimed(store, "two", Claim("key", "other")) == ("one", False)
+    assert _claimed(store, "blue", Claim("key", "digest"), "blue") is None
+    assert _claimed(store, "three", Claim("Key", "digest")) is None
+    assert store.get("two") is None
+    assert list(store.submitted("two")) == []
+
+
+def test_of_many_who_claim_at_once_one_wins(engine: Engine) -> None:
+    store = JobStore(engine)
+    start = threading.Barrier(6)
+
+    def claim(number: int) -> tuple[str, bool] | None:
+        start.wait(10)
+        return _claimed(store, f"job{number}", Claim("key", "digest"))
+
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(claim, range(6)))
+    assert answers.count(None) == 1
+    (row,) = store.newest()
+    assert {answer for answer in answers if answer} == {(row.id, True)}
+
+
+def test_claims_are_forgotten_by_age(engine: Engine) -> None:
+    store = JobStore(engine)
+    for job, at in (("old", 10), ("new", 20)):
+        store.create(NewJob(job, JobSpec(), at), [], Claim(job, "digest"))
+    store.forget_claims(20)
+    assert _claimed(store, "again", Claim("old", "other"), "default") is None
+    assert _claimed(store, "again2", Claim("new", "other"), "default") == ("new", False)
+
+
+# --- lists of jobs ---------------------------------------------------------------------------------------------------
+
+
+def _found(store: JobStore, limit: int = 50, **wanted: Any) -> list[str]:
+    return [row.id for row in store.newest(limit, JobFilter(**wanted))]
+
+
+def test_jobs_are_filtered(engine: Engine) -> None:
+    store = JobStore(engine)
+    store.create(NewJob("a", JobSpec(lane=Lane.HIGH, labels=("x.y", "both")), 10, "red"))
+    store.create(NewJob("b", JobSpec(labels=("xzy", "both")), 20, "red"))
+    store.create(NewJob("c", JobSpec(lane=Lane.SLOW), 30, "blue"))
+    store.record(JobStatus("b", JobState.PAUSED, Counters()))
+    assert _found(store) == ["c", "b", "a"]
+    assert _found(store, tenant="red") == ["b", "a"]
+    assert _found(store, state=JobState.PAUSED) == ["b"]
+    assert _found(store, lane="high") == ["a"]
+    assert _found(store, lane="igh") == []
+    assert _found(store, label="x.y") == ["a"]
+    assert _found(store, label="both") == ["b", "a"]
+    assert _found(store, label="bot") == _found(store, label="x%y") == _found(store, label="") == []
+    assert _found(store, since_ms=20) == ["c", "b"]
+    assert _found(store, until_ms=20) == ["a"]
+    assert _found(store, since_ms=20, until_ms=21, tenant="red", label="both") == ["b"]
+    assert store.count_by_state("red") == {JobState.RUNNING: 1, JobState.PAUSED: 1}
+
+
+def test_a_cursor_goes_through_jobs_of_the_same_moment(engine: Engine) -> None:
+    store = JobStore(engine)
+    for n in range(25):
+        store.create(NewJob(f"job{n:02d}", JobSpec(), n // 10))
+    seen: list[str] = []
+    before: tuple[int, str] | None = None
+    while rows := store.newest(4, JobFilter(before=before)):
+        seen += [row.id for row in rows]
+        before = (rows[-1].created_ms, rows[-1].id)
+    assert seen == [f"job{n:02d}" for n in reversed(range(25))]
+
+
+# --- removal ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_that_was_given_up_is_nowhere_but_in_the_list_of_those(engine: Engine) -> None:
+    store = JobStore(engine)
+    store.create(NewJob("job", JobSpec(), 5), [[URL]], Claim("key", "digest"))
+    store.create(NewJob("kept", JobSpec(), 5), [[URL]])
+    store.give_up("job", 9)
+    assert store.get("job") is None
+    assert (_found(store), store.find("job"), store.count_by_state()) == (["kept"], [], {JobState.RUNNING: 1})
+    assert store.given_up() == ["job"]
+    store.remove("job")
+    assert (store.given_up(), list(store.submitted("job"))) == ([], [])
+    assert list(store.submitted("kept")) == [[URL]]
+    assert _claimed(store, "again", Claim("key", "digest"), "default") is None
+
+
+def test_rows_of_a_job_are_removed_in_batches(engine: Engine) -> None:
+    store = PageStore(engine)
+    store.write([_page(n) for n in range(25)] + [_page(1, job="other")], [], [_letter(n, "x") for n in range(5)])
+    rounds = 0
+    while not store.remove("job", at_most=10):
+        rounds += 1
+        assert rounds < 10
+    assert rounds == 3
+    assert (store.count("job"), store.count("other"), list(store.dead_letters("job"))) == (0, 1, [])
+
+
+def test_a_database_is_looked_at_and_a_file_that_is_gone_noticed(engine: Engine, tmp_path: Path) -> None:
+    store = JobStore(engine)
+    store.ping()
+    if engine.dialect.name == "sqlite":
+        (tmp_path / "shoal.db").rename(tmp_path / "elsewhere.db")
+        with pytest.raises(StoreUnavailable, match="is gone"):
+            store.ping()
+
+
+# --- rows of pages, items and letters --------------------------------------------------------------------------------
+
+
+def test_rows_are_filtered_by_what_they_are_about(engine: Engine) -> None:
+    store = PageStore(engine)
+    pages = [_page(n, status=200 if n % 2 else 404, host=f"h{n % 3}", fetched_ms=n) for n in range(6)]
+    items = [ItemRow("job", row.fingerprint, 0, row.url, {"n": 1}) for row in pages]
+    letters = [replace(_letter(n, f"r{n % 2}"), host=f"h{n % 3}", at_ms=n) for n in range(6)]
+    letters[5] = replace(letters[5], outcome="robots")
+    store.write(pages, items, letters)
+
+    def urls(read: Callable[..., list[tuple[int, Any]]], **wanted: Any) -> list[int]:
+        return [int(row.url.rpartition("/")[2]) for _, row in read("job", 0, 100, RowFilter(**wanted))]
+
+    assert urls(store.pages_after, status=404) == [0, 2, 4]
+    assert urls(store.pages_after, host="h1", since_ms=2) == [4]
+    assert urls(store.pages_after, since_ms=1, until_ms=3) == [1, 2]
+    assert urls(store.items_after, host="h0") == [0, 3]
+    assert urls(store.items_after, status=200, until_ms=3) == [1]
+    assert urls(store.letters_after, reason="r1") == [1, 3, 5]
+    assert urls(store.letters_after, outcome="dead", reason="r1") == [1, 3]
+    assert urls(store.letters_after, since_ms=4) == [4, 5]
+    assert urls(store.letters_after) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_page_is_found_by_the_number_of_its_row(engine: Engine) -> None:
+    store = PageStore(engine)
+    store.write([_page(1), _page(2)], [], [])
+    for number, row in store.pages_after("job", 0):
+        assert store.page_by_id(number) == row
+    assert store.page_by_id(99) is None
+
+
+def test_fingerprints_are_those_of_pages_and_letters(engine: Engine) -> None:
+    store = PageStore(engine)
+    store.write([_page(n) for n in range(3)], [], [_letter(7, "x")])
+    known = {fingerprint for batch in store.fingerprints("job") for fingerprint in batch}
+    assert known == {*(n - 2**62 for n in range(3)), 7}
+    assert store.known("job", [7, 8, 1 - 2**62]) == {7, 1 - 2**62}
+    assert store.known("other", [7]) == set()
+    assert store.known("job", []) == set()
+
+
+# --- dead letters on their way back ----------------------------------------------------------------------------------
+
+
+def _take(engine: Engine, newest: int | None = None, **chosen: Any) -> list[str]:
+    letters = DeadLetters(engine)
+    limit = letters.newest("job") if newest is None else newest
+    taken = letters.take("job", Selection(**chosen), 9, limit)
+    return [] if taken is None else [line.rpartition("/")[2] for line in taken.lines]
+
+
+def test_letters_are_taken_by_choice_and_only_once(engine: Engine) -> None:
+    store = PageStore(engine)
+    letters = [replace(_letter(n, f"r{n % 2}"), host=f"h{n % 3}") for n in range(9)]
+    letters[8] = replace(letters[8], outcome="robots")
+    store.write([], [], [*letters, replace(_letter(1, "r1"), job="other")])
+    ids = {row.url.rpartition("/")[2]: number for number, row in store.letters_after("job", 0)}
+    assert _take(engine, ids=[ids["2"], ids["8"], 99_999]) == ["2"]
+    assert _take(engine, reason="r1", host="h0") == ["3"]
+    assert _take(engine, host="h1") == ["1", "4", "7"]
+    assert _take(engine, reason="nothing") == []
+    assert _take(engine) == ["0", "5", "6"]
+    assert _take(engine) == []
+    assert [letter.outcome for letter in store.dead_letters("job")] == ["robots"]
+    assert len(list(store.dead_letters("other"))) == 1
+
+
+def test_what_is_taken_waits_as_a_submission_of_its_own_kind(engine: Engine) -> None:
+    PageStore(engine).write([], [], [replace(_letter(1, "http_404"), depth=3)])
+    jobs = JobStore(engine)
+    jobs.create(NewJob("job", JobSpec(), 5))
+    taken = DeadLetters(engine).take("job", Selection(), 9, 99)
+    assert taken is not None
+    assert list(jobs.waiting("job")) == [taken]
+    assert taken.kind == REPLAY
+    assert list(jobs.submitted("job")) == []  # these are URLs that somebody named
+    assert jobs.submitted_count("job") == 0
+    ((request, reason),) = requests_of(taken.lines)
+    assert (str(request.url), request.depth, reason) == ("http://shop.example/1", 3, "http_404")
+    assert jobs.cut_short(10) == ["job"]
+
+
+def test_letters_are_taken_in_batches_and_not_beyond_the_newest(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "TAKE_AT_ONCE", 3)
+    store = PageStore(engine)
+    store.write([], [], [_letter(n, "x") for n in range(5)])
+    newest = DeadLetters(engine).newest("job")
+    store.write([], [], [_letter(5, "x")])
+    assert [_take(engine, newest) for _ in range(3)] == [["0", "1", "2"], ["3", "4"], []]
+    assert DeadLetters(engine).newest("nothing") == 0
+
+
+def test_the_number_of_a_letter_that_went_is_not_given_to_another(engine: Engine) -> None:
+    store = PageStore(engine)
+    store.write([], [], [_letter(n, "x") for n in range(3)])
+    newest = DeadLetters(engine).newest("job")
+    assert len(_take(engine)) == 3
+    store.write([], [], [_letter(1, "x")])
+    ((number, _),) = store.letters_after("job", 0)
+    assert number > newest
+
+
+def test_many_who_take_at_once_share_the_letters(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letters, "TAKE_AT_ONCE", 7)
+    PageStore(engine).write([], [], [_letter(n, "x") for n in range(100)])
+    newest = DeadLetters(engine).newest("job")
+    start = threading.Barrier(4)
+
+    def take_all(_: int) -> list[str]:
+        start.wait(10)
+        taken: list[str] = []
+        while batch := _take(engine, newest):
+            taken += batch
+        return taken
+
+    with ThreadPoolExecutor(4) as pool:
+        taken = [number for part in pool.map(take_all, range(4)) for number in part]
+    assert sorted(taken, key=int) == [str(n) for n in range(100)]
+
+
+# --- opening ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_database_that_cannot_be_opened_is_named(tmp_path: Path) -> None:

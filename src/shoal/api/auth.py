@@ -111,6 +111,8 @@ class Guard:
         key = _given_key()
         if key is not None:
             principal = self._principal(key)
+            if principal and _is_sent_by_browser() and (refusal := _foreign_origin()):
+                return refusal
             return principal or _unauthorized("this API key is not known, or was revoked")
         if self._keys_needed():
             return _unauthorized("an API key is needed: Authorization: Bearer KEY")
@@ -184,10 +186,21 @@ def _foreign() -> Response | None:
     host = urlsplit(f"//{request.host}").hostname or ""
     if not host or not _is_loopback(host):
         return problem(403, f"without keys, the API answers to 127.0.0.1 and localhost only, not to {host[:100]!r}")
+    if "X-Forwarded-For" in request.headers or "Forwarded" in request.headers:
+        return problem(403, "without keys, the API answers to this machine only, not through a proxy")
+    return _foreign_origin()
+
+
+def _foreign_origin() -> Response | None:
     origin = request.headers.get("Origin")
     if origin is not None and origin not in (f"http://{request.host}", f"https://{request.host}"):
-        return problem(403, "without keys, the API takes no requests from other sites' pages")
+        return problem(403, "the API takes no requests from other sites' pages")
     return None
+
+
+def _is_sent_by_browser() -> bool:
+    """A browser adds a password that it knows to whatever any page asks of this host."""
+    return request.headers.get("Authorization", "").lower().startswith("basic ")
 
 
 def _is_loopback(host: str) -> bool:

@@ -11,7 +11,6 @@ import orjson
 from shoal.api.problems import BadValue
 
 Place = list[int | str]
-MAX_LIMIT = 1_000
 
 
 def write(place: Place) -> str:

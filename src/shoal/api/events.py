@@ -152,10 +152,10 @@ class Hub:
         with self._lock:
             if sum(channel.listeners for channel in self._channels.values()) >= self._max_listeners:
                 raise Busy(f"{self._max_listeners} clients listen already", timedelta(seconds=30))
+            if self._thread is None or not self._thread.is_alive():
+                self._start()
             channel = self._channels.setdefault(job, Channel())
             channel.listeners += 1
-            if self._thread is None:
-                self._start()
             return channel
 
     def _leave(self, job: str) -> None:
@@ -186,6 +186,9 @@ class Hub:
                     self._look()
             except ShoalError as exc:
                 log.warning("events_failed", error=str(exc))
+                time.sleep(LOOK_EVERY.total_seconds())
+            except Exception:  # all listeners of this process depend on it
+                log.exception("events_failed")
                 time.sleep(LOOK_EVERY.total_seconds())
         watch.close_connections()
 

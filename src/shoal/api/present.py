@@ -11,7 +11,6 @@ from shoal.store.jobs import JobRow
 from shoal.store.pages import DeadLetter, ItemRow, PageRow
 
 PREFIX = "/api/v1"
-_ERRORS = ("dead:", "robots:", "filtered:")
 HIDDEN = "***"
 
 

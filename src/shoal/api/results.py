@@ -122,7 +122,7 @@ def page_body(path: PagePath) -> Response:
     exchange = platform().archive.read(row.archive)
     media = row.content_type.partition(";")[0].strip().lower()
     try:
-        body = exchange.unpacked()
+        body = exchange.unpacked(owner.spec.max_body)
     except FetchError:  # nobody has looked into the body of a redirect so far
         body, media = exchange.body, ""
     return Response(

@@ -27,7 +27,8 @@ def _number(value: object) -> object:
     return value
 
 
-Limit = Annotated[int, Field(ge=1, le=1_000, description="Rows of one answer.")]
+MAX_LIMIT = 1_000
+Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="Rows of one answer.")]
 Cursor = Annotated[str, Field(max_length=500, pattern=r"^[A-Za-z0-9_-]*$")] | None
 Time = Annotated[str, Field(max_length=40, json_schema_extra={"format": "date-time"})] | None
 Name = Annotated[str, Field(max_length=200, pattern=_TEXT, description="A label for people.")]
@@ -134,6 +135,9 @@ class HostQuery(Query):
     cursor: Cursor = _CURSOR
 
 
+Text = Annotated[str, Field(max_length=2_000)]
+
+
 def _describe(schema: dict[str, Any]) -> None:
     """The words that stand under each setting in the source, and an example."""
     (declared,) = (node for node in ast.parse(inspect.getsource(JobSpec)).body if isinstance(node, ast.ClassDef))
@@ -157,6 +161,12 @@ class JobBody(JobSpec):
 
     model_config = ConfigDict(json_schema_extra=_describe)
 
+    fields: dict[str, Text] = Field(default_factory=dict, max_length=200)
+    headers: dict[str, Text] = Field(default_factory=dict, max_length=50)
+    hosts: tuple[str, ...] = Field(default=(), max_length=1_000)
+    trusted: tuple[str, ...] = Field(default=(), max_length=1_000)
+    allow: tuple[Text, ...] = Field(default=(), max_length=100)
+    deny: tuple[Text, ...] = Field(default=(), max_length=100)
     name: Name = ""
     pages: Annotated[int, Field(ge=1, lt=_MOST)] | None = None
     depth: Annotated[int, Field(ge=0, lt=_MOST)] | None = None

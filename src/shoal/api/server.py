@@ -48,6 +48,8 @@ HUNG_S = 60
 KEEPALIVE_S = 15
 STALLED_S = 60
 """A client that sends or takes nothing for this long, in the middle of a request, loses its connection."""
+HEAD_S = 20
+"""A client takes a thread with its first byte; within this time its headers must be there."""
 IDLE_CONNECTIONS = 1_000
 MAX_FILES = 65_536
 MAX_LINE_BYTES = 8190
@@ -103,6 +105,7 @@ class Server(BaseApplication):
             "limit_request_fields": MAX_HEADERS,
             "limit_request_field_size": MAX_LINE_BYTES,
             "logger_class": LibraryLogger,
+            "forwarder_headers": "",
             "control_socket_disable": True,
             "post_fork": _on_fork,
             "post_worker_init": self._on_boot,
@@ -154,6 +157,11 @@ class Master(Arbiter):
 class ApiWorker(ThreadWorker):
     """A process of the API: one thread for each request under way, and a loop that never waits for any of them."""
 
+    def init_process(self) -> None:
+        self.heading: dict[Any, float] = {}
+        """Connections whose request line and headers are still coming → until when they must be there."""
+        super().init_process()
+
     def init_signals(self) -> None:
         super().init_signals()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C reaches all processes; the master tells this one
@@ -182,7 +190,11 @@ class ApiWorker(ThreadWorker):
         with suppress(OSError):
             conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
             conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
-        stays = super().handle(conn)
+        self.heading[conn] = time.monotonic() + HEAD_S
+        try:
+            stays = super().handle(conn)
+        finally:
+            self.heading.pop(conn, None)
         if not stays:
             util.close_graceful(conn.sock)  # here and not in the loop: a client may be slow to hang up
         return stays
@@ -193,7 +205,16 @@ class ApiWorker(ThreadWorker):
         else:
             super().finish_request(conn, fs)
 
+    def handle_request(self, req: Any, conn: Any) -> Any:
+        self.heading.pop(conn, None)
+        return super().handle_request(req, conn)
+
     def murder_pending(self) -> None:
+        now = time.monotonic()
+        for conn, deadline in list(self.heading.items()):
+            if now > deadline:
+                with suppress(OSError):
+                    conn.sock.shutdown(socket.SHUT_RDWR)
         if not self.alive:
             for conn in self.pending_conns:
                 conn.timeout = 0.0  # who has sent nothing so far is not waited for

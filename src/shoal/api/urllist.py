@@ -10,7 +10,7 @@ import orjson
 from shoal.intake import Line
 
 BLOCK_BYTES = 256 * 1024
-MAX_LINE_BYTES = 64 * 1024
+MAX_LINE_BYTES = 8 * 1024
 
 TEXT = "text/plain"
 NDJSON = ("application/x-ndjson", "application/ndjson")

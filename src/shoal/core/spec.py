@@ -7,12 +7,13 @@ that was probably meant.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from shoal.core.field import parse_field
 from shoal.core.model import Engine, Lane, queue_name
@@ -21,7 +22,10 @@ from shoal.errors import BadSpec, BadUrl, InputError
 
 Unlimited = Literal["unlimited"]
 
-_SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
+_SECRET_HEADERS = re.compile(r"authorization|cookie|token|secret|password|api-?key|session", re.IGNORECASE)
+
+STORED = "stored"
+"""The context in which a spec is read that was checked when it came."""
 
 _RATE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*/\s*(?P<unit>s|sec|second|m|min|minute|h|hour)\Z")
 _SHOWN_CHARS = 200
@@ -39,7 +43,10 @@ def read_rate(value: object) -> object:
     return value
 
 
-Rate = Annotated[Annotated[float, Field(gt=0, le=100_000)] | Unlimited, BeforeValidator(read_rate)]
+SLOWEST_RATE = 0.0001
+"""About once in three hours; what is slower is a schedule, and would keep a host from everybody."""
+
+Rate = Annotated[Annotated[float, Field(ge=SLOWEST_RATE, le=100_000)] | Unlimited, BeforeValidator(read_rate)]
 Parallel = Annotated[int, Field(ge=1, le=100_000)] | Unlimited
 
 
@@ -75,7 +82,7 @@ class JobSpec(BaseModel):
     """How urgent: high, batch or slow."""
     engine: Engine = Engine.HTTP
     """What fetches the pages."""
-    weight: float = Field(default=1.0, gt=0, le=1000)
+    weight: float = Field(default=1.0, ge=0.01, le=1000)
     """Share of the workers against other jobs of the lane."""
     rate: Rate = 4.0
     """Requests a second to one host: a number, `30/m`, or `unlimited` for hosts that are yours."""
@@ -104,7 +111,9 @@ class JobSpec(BaseModel):
 
     @field_validator("allow", "deny")
     @classmethod
-    def _patterns_compile(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    def _patterns_compile(cls, patterns: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if info.context == STORED:
+            return patterns
         problems = [problem for pattern in patterns if (problem := _flaw_of(pattern))]
         if problems:
             raise ValueError("; ".join(problems))
@@ -119,22 +128,28 @@ class JobSpec(BaseModel):
 
     @field_validator("hosts")
     @classmethod
-    def _hosts_are_names(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+    def _hosts_are_names(cls, hosts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if info.context == STORED:
+            return hosts
         return tuple(
             _url_of(f"http://{host}/", host, "a host, such as shop.example or shop.example:8080").host for host in hosts
         )
 
     @field_validator("trusted")
     @classmethod
-    def _trusted_are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+    def _trusted_are_origins(cls, origins: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if info.context == STORED:
+            return origins
         return tuple(_url_of(origin, origin, "an origin, such as https://shop.example").origin for origin in origins)
 
     @field_validator("fields")
     @classmethod
-    def _fields_parse(cls, fields: dict[str, str]) -> dict[str, str]:
+    def _fields_parse(cls, fields: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if info.context == STORED:
+            return fields
         problems = [problem for name, text in fields.items() if (problem := _problem_of(name, text))]
-        names = ["url", *(name.strip().removesuffix("[]") for name in fields)]
-        doubles = dict.fromkeys(name for name in names if names.count(name) > 1)
+        names = Counter(["url", *(name.strip().removesuffix("[]") for name in fields)])
+        doubles = [name for name, count in names.items() if count > 1]
         problems += [f"field {name!r}: there is another value of this name" for name in doubles]
         if problems:
             raise ValueError("; ".join(problems))
@@ -153,7 +168,7 @@ class JobSpec(BaseModel):
     @property
     def secret_headers(self) -> frozenset[str]:
         """Headers that only trusted origins may see; a redirect elsewhere does not carry them."""
-        return frozenset(name for name in self.headers if name.lower() in _SECRET_HEADERS)
+        return frozenset(name for name in self.headers if _SECRET_HEADERS.search(name))
 
     @property
     def queue(self) -> str:
@@ -187,8 +202,8 @@ def _url_of(text: str, given: str, wanted: str) -> Url:
 def _flaw_of(pattern: str) -> str | None:
     try:
         re.compile(pattern)
-    except re.error as exc:
-        return f"{pattern!r} is not a regular expression: {exc}"
+    except (re.error, OverflowError, RecursionError) as exc:
+        return f"{pattern[:100]!r} is not a regular expression: {exc}"
     return None
 
 

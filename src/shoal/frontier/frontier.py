@@ -48,6 +48,7 @@ BURST_WINDOW_S = 0.1
 """A bucket holds this much time's worth of requests (at least one), so that a fast rate is not lost to late leases."""
 
 RATE_LEAST_MS = 1_000
+LONGEST_WAIT_MS = 86_400_000
 
 _COUNTERS = tuple(field.name for field in fields(Counters))
 
@@ -217,7 +218,7 @@ class Frontier:
         leases = tuple(
             Lease(group, index, *decode_record(record)) for index, record in enumerate(cast(list[str], records), 1)
         )
-        return LeaseBatch(leases, None if wait < 0 else timedelta(milliseconds=wait), expired)
+        return LeaseBatch(leases, None if wait < 0 else _wait(wait), expired)
 
     def settle(self, settlements: Sequence[Settlement]) -> SettleReport:
         """Bring leases to their end."""
@@ -258,7 +259,7 @@ class Frontier:
     def glance(self, queues: Sequence[str]) -> Glance:
         """Is there work for a worker of these queues?"""
         expired, *waits = self._scripts.call("glance", list(queues))
-        due = {q: timedelta(milliseconds=wait) for q, wait in zip(queues, waits, strict=True) if wait >= 0}
+        due = {q: _wait(wait) for q, wait in zip(queues, waits, strict=True) if wait >= 0}
         return Glance(expired, due)
 
     def status(self, job: str) -> JobStatus | None:
@@ -412,6 +413,10 @@ def _block(settlement: Settlement) -> tuple[Arg, ...]:
 
 def _state(value: str) -> JobState | None:
     return JobState(value) if value else None
+
+
+def _wait(ms: int) -> timedelta:
+    return timedelta(milliseconds=min(ms, LONGEST_WAIT_MS))
 
 
 def _ms(duration: timedelta) -> int:

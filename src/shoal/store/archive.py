@@ -47,10 +47,10 @@ class Exchange:
     body: bytes
     at_ms: int
 
-    def unpacked(self) -> bytes:
+    def unpacked(self, limit: int = MAX_UNPACKED) -> bytes:
         """The body without its content encodings."""
         encoding = b",".join(value for name, value in self.headers if name.lower() == b"content-encoding")
-        return unpack(self.body, encoding.decode("latin-1"), MAX_UNPACKED) if encoding else self.body
+        return unpack(self.body, encoding.decode("latin-1"), limit) if encoding else self.body
 
 
 class Segment:

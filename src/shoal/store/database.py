@@ -19,13 +19,18 @@ HEAD = "0002"
 """The newest migration. Known here so that the usual start does not import Alembic; a test keeps it true."""
 
 BUSY_TIMEOUT_MS = 30_000
+_POOL = {
+    True: {"pool_size": 64, "max_overflow": 448, "pool_timeout": 10},
+    False: {"pool_size": 16, "max_overflow": 16, "pool_timeout": 10},
+}
+"""For many threads. In SQLite (True) a connection is an open file, and who reads must not wait for who writes."""
 MIGRATION_LOCK = 5_440_015
 """PostgreSQL's advisory lock for those who start at once."""
 
 
 def open_database(url: str, *, durable: bool = False) -> Engine:
     """An engine whose schema is current; `durable` waits for the disk at each commit, as PostgreSQL always does."""
-    engine = _engine(url)
+    engine = _engine(url, many=durable)
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
         if durable:
@@ -41,12 +46,13 @@ def open_database(url: str, *, durable: bool = False) -> Engine:
     return engine
 
 
-def _engine(url: str) -> Engine:
+def _engine(url: str, *, many: bool) -> Engine:
     try:
         chosen = sa.make_url(url)
         if chosen.drivername in ("postgresql", "postgres"):
             chosen = chosen.set(drivername="postgresql+psycopg")
-        return sa.create_engine(chosen, pool_pre_ping=not chosen.drivername.startswith("sqlite"))
+        local = chosen.drivername.startswith("sqlite")
+        return sa.create_engine(chosen, pool_pre_ping=not local, **(_POOL[local] if many else {}))
     except ModuleNotFoundError as exc:
         raise StoreUnavailable(
             f"the driver {exc.name!r} is missing; for PostgreSQL: pip install 'shoal[postgres]'"

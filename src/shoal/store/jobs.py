@@ -7,17 +7,18 @@ short, and can be carried out again: the frontier takes nothing twice.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic import ValidationError
 from sqlalchemy.engine import Connection, Engine
 
 from shoal.core.access import DEFAULT_TENANT
 from shoal.core.model import Counters, HostSpeed, JobState, JobStatus
-from shoal.core.spec import JobSpec
+from shoal.core.spec import STORED, JobSpec
 from shoal.errors import StoreUnavailable
 from shoal.store.pages import translated_errors
 from shoal.store.tables import idempotency, jobs, submissions
@@ -248,10 +249,14 @@ class JobStore:
         """The job that ended at this time goes on, unless it has ended once more by now."""
         self._update(status.job, _sums(status), jobs.c.ended_ms == ended_ms)
 
-    def edit(self, job: str, spec: JobSpec) -> None:
-        """Replace a job's spec."""
-        values = {"spec": _spec_json(spec), "queue": spec.queue, "name": spec.name, "labels": _labels(spec)}
-        self._update(job, values)
+    def edit(self, job: str, change: Callable[[JobSpec], JobSpec]) -> None:
+        """Change a job's spec; who does so at the same time waits."""
+        mine = jobs.c.id == job
+        with translated_errors(), self._engine.begin() as connection:
+            connection.execute(sa.update(jobs).where(mine).values(id=job))  # takes the lock, in every database
+            spec = change(_stored_spec(job, connection.execute(sa.select(jobs.c.spec).where(mine)).scalar_one()))
+            values = {"spec": _spec_json(spec), "queue": spec.queue, "name": spec.name, "labels": _labels(spec)}
+            connection.execute(sa.update(jobs).where(mine).values(values))
 
     def close(self, job: str) -> None:
         """No more URLs will be submitted."""
@@ -265,7 +270,9 @@ class JobStore:
 
     def give_up(self, job: str, at_ms: int) -> None:
         """The job is gone for everybody; its data is removed later."""
-        self._update(job, {"deleted_ms": at_ms})
+        with translated_errors(), self._engine.begin() as connection:
+            connection.execute(sa.update(jobs).where(jobs.c.id == job).values(deleted_ms=at_ms))
+            connection.execute(sa.delete(idempotency).where(idempotency.c.job == job))
 
     def given_up(self, limit: int = 100) -> list[str]:
         """Jobs whose data waits to be removed."""
@@ -348,9 +355,18 @@ def _spec_json(spec: JobSpec) -> dict[str, Any]:
     return spec.model_dump(mode="json", exclude={"urls", "open"}, exclude_defaults=True)
 
 
+def _stored_spec(job: str, saved: dict[str, Any]) -> JobSpec:
+    """A spec that was checked when it was submitted; settings of a newer version are left out."""
+    known = {name: value for name, value in saved.items() if name in JobSpec.model_fields}
+    try:
+        return JobSpec.model_validate(known, context=STORED)
+    except ValidationError as exc:
+        raise StoreUnavailable(f"the settings of job {job} in the database cannot be read: {exc}") from exc
+
+
 def _row(row: sa.RowMapping) -> JobRow:
     status = None if row["status"] is None else _status(row["id"], row["status"])
-    spec = JobSpec.model_validate(row["spec"])
+    spec = _stored_spec(row["id"], row["spec"])
     return JobRow(
         row["id"],
         row["name"],

@@ -89,6 +89,8 @@ class Pulse:
                 self._rung_at = now
         except RedisUnavailable as exc:
             log.warning("pulse_failed", error=str(exc))
+        except Exception:  # a pulse that stops is a worker that nobody hears of
+            log.exception("pulse_failed")
 
     def _sign_of_life(self) -> WorkerBeat:
         return WorkerBeat(

@@ -1,0 +1,359 @@
+"""For who runs the machines: hosts, workers, queues, sums, health, metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import parser
+
+from shoal.core.model import ALL_QUEUES, Outcome, Settlement, WorkerBeat
+from shoal.frontier.frontier import HostChange
+from shoal.frontier.scripts import connect
+from tests import servers
+from tests.contract.api import DATABASES, Desk, a_desk, database_of, dead, flaws, page, refused, some_dead, told
+from tests.postgres import Postgres
+from tests.waiting import wait_until
+
+URL = "http://shop.example/"
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
+    with a_desk(valkey_url, tmp_path) as desk:
+        yield desk
+
+
+# --- hosts -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_host_is_known_once_it_was_asked(desk: Desk) -> None:
+    assert told(desk.get("hosts"))["data"] == []
+    refused(desk.get("hosts/shop.example"), 404)
+    desk.submit(URL, "http://other.example:8080/")
+    desk.work()
+    assert {host["host"] for host in desk.rows("hosts")} == {"shop.example", "other.example:8080"}
+    shown = told(desk.get("hosts/shop.example"))
+    assert (shown["state"], shown["in_flight"], shown["rate"], shown["parallel"]) == ("open", 0, None, None)
+    assert shown["last_used_at"]
+
+
+def test_an_operator_can_limit_hold_and_pause_a_host(desk: Desk) -> None:
+    change = {"rate": 0.5, "parallel": 3, "paused": True, "hold_seconds": 60}
+    shown = told(desk.patch("hosts/shop.example", change))
+    assert (shown["rate"], shown["parallel"], shown["paused"], shown["state"]) == (0.5, 3, True, "paused")
+    assert 50 < shown["hold_seconds"] <= 60
+    job = desk.submit(URL)
+    assert desk.work() == []
+    assert told(desk.patch("hosts/shop.example", {"paused": False}))["state"] == "held"
+    assert desk.work() == []
+    assert told(desk.patch("hosts/shop.example", {"hold_seconds": 0}))["state"] == "open"
+    wait_until(lambda: desk.work() == [URL])
+    assert desk.job(job)["state"] == "finished"
+    shown = told(desk.patch("hosts/shop.example", {"rate": None, "parallel": "unlimited"}))
+    assert (shown["rate"], shown["parallel"]) == (None, "unlimited")
+    assert told(desk.patch("hosts/shop.example", {}))["parallel"] == "unlimited"
+
+
+def test_a_rate_may_be_written_as_people_write_it(desk: Desk) -> None:
+    assert told(desk.patch("hosts/shop.example", {"rate": "30/m"}))["rate"] == 0.5
+    assert told(desk.patch("hosts/shop.example", {"rate": "unlimited"}))["rate"] == "unlimited"
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("SHOP.example", "shop.example"),
+        ("shop.example:80", "shop.example"),
+        ("shop.example:8080", "shop.example:8080"),
+        ("shop.example.", "shop.example"),
+        ("127.1", "127.0.0.1"),
+        ("[::1]", "[::1]"),
+        ("[0:0::1]:8080", "[::1]:8080"),
+    ],
+)
+def test_a_host_has_one_name(desk: Desk, given: str, meant: str) -> None:
+    assert told(desk.patch(f"hosts/{given}", {"rate": 1}))["host"] == meant
+    assert told(desk.get(f"hosts/{meant}"))["rate"] == 1
+
+
+@pytest.mark.parametrize("host", ["a b", "a%2Fb", ":", "a:99999", "[", "..", "a@b", "b%C3%BC", "%00", "x" * 301])
+def test_what_is_no_host_is_refused(desk: Desk, host: str) -> None:
+    answer = desk.patch(f"hosts/{host}", {"rate": 1})
+    assert answer.status_code in (404, 422)
+    refused(answer, answer.status_code)
+    assert told(desk.get("hosts"))["data"] == []
+
+
+def test_what_is_wrong_with_a_hosts_limits_is_named(desk: Desk) -> None:
+    change = {"rate": 0, "parallel": -1, "paused": "yes", "hold_seconds": 86_401, "pause": True}
+    found = flaws(desk.patch("hosts/shop.example", change))
+    assert set(found) == {"rate", "parallel", "paused", "hold_seconds", "pause"}
+    assert "'paused'" not in found["pause"]  # it is given already
+
+
+def test_hosts_are_listed_last_used_first_by_cursor(desk: Desk) -> None:
+    names = [f"h{n:03d}.example" for n in range(25)]
+    for name in names:
+        desk.platform.frontier.configure_host(name, HostChange(rate=1.0))
+    listed = [host["host"] for host in desk.rows("hosts", limit=4)]
+    assert sorted(listed) == names
+    assert len(set(listed)) == 25
+    first = told(desk.get("hosts?limit=4"))
+    assert (len(first["data"]), first["more"]) == (4, True)
+
+
+def test_a_host_at_its_cap_shows_who_waits(desk: Desk) -> None:
+    job = desk.submit(*(f"{URL}{n}" for n in range(4)), parallel=1)
+    assert len(desk.work(at_most=1)) == 1
+    leases = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=10, lease_for=MINUTE).leases
+    desk.platform.frontier.lease(queues=ALL_QUEUES, limit=10, lease_for=MINUTE)
+    shown = told(desk.get("hosts/shop.example"))
+    assert (shown["state"], shown["in_flight"], shown["waiting_jobs"]) == ("at_cap", 1, 1)
+    desk.platform.frontier.settle([Settlement(lease, Outcome.DONE) for lease in leases])
+    assert desk.job(job)["counters"]["done"] == 2
+
+
+# --- workers, queues, sums -------------------------------------------------------------------------------------------
+
+
+def _beat(desk: Desk, name: str = "one", *queues: str) -> None:
+    beat = WorkerBeat(name, queues or ALL_QUEUES, 2, 1, 7, 120, 1_700_000_000_000, "0.1.0")
+    desk.platform.frontier.heartbeat(beat)
+
+
+def test_workers_show_while_they_live(desk: Desk) -> None:
+    assert told(desk.get("workers")) == {"data": []}
+    _beat(desk)
+    (worker,) = told(desk.get("workers"))["data"]
+    assert worker == {
+        "name": "one",
+        "queues": list(ALL_QUEUES),
+        "processes": 2,
+        "active": 1,
+        "slices": 7,
+        "memory_mb": 120,
+        "started_at": "2023-11-14T22:13:20.000+00:00",
+        "version": "0.1.0",
+    }
+    desk.platform.frontier.depart("one")
+    assert told(desk.get("workers")) == {"data": []}
+
+
+def test_queues_show_what_waits_and_who_serves_them(desk: Desk) -> None:
+    _beat(desk, "one", "http.high")
+    _beat(desk, "two", "http.high", "http.slow")
+    desk.submit(URL, URL + "2", lane="slow")
+    desk.platform.frontier.lease(queues=["http.slow"], limit=1, lease_for=MINUTE)
+    queues = {queue.pop("queue"): queue for queue in told(desk.get("queues"))["data"]}
+    assert list(queues) == ["http.high", "http.batch", "http.slow"]
+    assert queues["http.slow"] == {"queued": 1, "delayed": 0, "leased": 1, "jobs_due": 1, "workers": 2}
+    assert queues["http.high"] == {"queued": 0, "delayed": 0, "leased": 0, "jobs_due": 0, "workers": 4}
+
+
+def test_stats_add_everything_up(desk: Desk) -> None:
+    _beat(desk)
+    desk.submit(URL, URL + "2")
+    desk.work(some_dead("/2"))
+    desk.submit(URL)
+    stats = told(desk.get("stats"))
+    assert stats["jobs"] == {"finished": 1, "running": 1}
+    assert stats["outcomes"] == {"done": 1, "dead:http_404": 1}
+    assert (stats["workers"], stats["processes"], stats["frontier"]["urls"]) == (1, 2, 1)
+    assert stats["frontier"]["max_urls"] == desk.platform.settings.frontier_urls
+    assert 0 < stats["frontier"]["memory_bytes"] < stats["frontier"]["max_memory_bytes"]
+
+
+# --- health ----------------------------------------------------------------------------------------------------------
+
+
+def _checks(desk: Desk, status: int) -> dict[str, bool]:
+    answer = desk.get("/readyz")
+    assert answer.status_code == status
+    ready = told(answer, status)
+    assert ready["status"] == ("ready" if status == 200 else "not ready")
+    for check in ready["checks"].values():
+        assert bool(check["detail"]) != check["ok"]
+    return {name: check["ok"] for name, check in ready["checks"].items()}
+
+
+@pytest.fixture(params=DATABASES)
+def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
+    """A desk on each database."""
+    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
+        yield desk
+
+
+def test_all_is_well(each: Desk) -> None:
+    assert told(each.get("/healthz")) == {"status": "ok"}
+    assert _checks(each, 200) == {"redis": True, "database": True, "archive": True}
+    assert list(each.platform.settings.archive_path.iterdir()) == []  # nothing is left of the look
+
+
+def test_a_redis_that_is_gone_is_named_and_nothing_hangs(tmp_path: Path) -> None:
+    with servers.running(servers.valkey()) as url:
+        desk_of = a_desk(url, tmp_path)
+        desk = desk_of.__enter__()
+        job = desk.submit(URL)
+    try:
+        assert _checks(desk, 503) == {"redis": False, "database": True, "archive": True}
+        told(desk.get("/healthz"))
+        for path in (f"jobs/{job}", "jobs", "hosts", "workers", "queues", "stats", f"jobs/{job}/events"):
+            answer = desk.get(path)
+            assert "Redis" in refused(answer, 503)["detail"]
+            assert int(answer.headers["Retry-After"]) > 0
+        for method, path, body in (
+            ("POST", "jobs", {"urls": [URL]}),
+            ("POST", "scrape?wait=5", {"url": URL}),
+            ("PATCH", f"jobs/{job}", {"rate": 1}),
+            ("PATCH", "hosts/shop.example", {"rate": 1}),
+        ):
+            refused(desk.ask(method, path, json=body), 503)
+        for action in ("pause", "resume", "cancel", "close"):
+            refused(desk.post(f"jobs/{job}/{action}"), 503)
+        refused(desk.delete(f"jobs/{job}"), 503)
+        metrics = desk.get("/metrics").get_data(as_text=True)
+        assert "shoal_redis_up 0.0" in metrics
+    finally:
+        desk_of.__exit__(None, None, None)
+
+
+def test_a_database_file_that_is_gone_is_named(desk: Desk) -> None:
+    home = desk.platform.settings.home
+    assert _checks(desk, 200)["database"]
+    (home / "shoal.db").rename(home / "elsewhere.db")
+    assert _checks(desk, 503) == {"redis": True, "database": False, "archive": True}
+
+
+def test_a_database_that_is_no_database_is_named(desk: Desk) -> None:
+    desk.platform.engine.dispose()
+    for path in desk.platform.settings.home.glob("shoal.db*"):
+        path.unlink()
+    (desk.platform.settings.home / "shoal.db").write_bytes(b"this is no database, and long enough to be read " * 50)
+    assert not _checks(desk, 503)["database"]
+    refused(desk.get("jobs"), 503)
+
+
+def test_a_postgresql_that_is_gone_is_named(valkey_url: str, tmp_path: Path, postgres: Postgres) -> None:
+    import sqlalchemy as sa
+
+    url = postgres.new_database()
+    with a_desk(valkey_url, tmp_path, url) as desk:
+        desk.platform.engine.dispose()
+        admin = sa.create_engine(
+            sa.make_url(postgres.uri).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
+        )
+        with admin.connect() as connection:
+            connection.execute(sa.text(f"DROP DATABASE {sa.make_url(url).database}"))
+        admin.dispose()
+        assert _checks(desk, 503) == {"redis": True, "database": False, "archive": True}
+        answer = desk.get("jobs")
+        refused(answer, 503)
+        password = sa.make_url(url).password
+        assert not password or password not in answer.get_data(as_text=True)
+
+
+def test_an_archive_that_cannot_be_written_is_named(desk: Desk) -> None:
+    archive = desk.platform.settings.archive_path
+    assert _checks(desk, 200)["archive"]
+    archive.rmdir()
+    assert not _checks(desk, 503)["archive"]  # it was there: that it is gone is worth knowing
+    assert not archive.exists()
+    archive.write_text("in the way")
+    assert _checks(desk, 503) == {"redis": True, "database": True, "archive": False}
+
+
+# --- metrics ---------------------------------------------------------------------------------------------------------
+
+
+def _samples(desk: Desk) -> dict[str, list[tuple[dict[str, str], float]]]:
+    answer = desk.get("/metrics")
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in parser.text_string_to_metric_families(answer.get_data(as_text=True)):
+        assert family.documentation
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((dict(sample.labels), sample.value))
+    return found
+
+
+def test_metrics_tell_what_is_asked_of_them(desk: Desk) -> None:
+    _beat(desk)
+    desk.submit(URL, URL + "2", URL + "3")
+    desk.work(some_dead("/2"), at_most=2)
+    desk.platform.frontier.lease(queues=ALL_QUEUES, limit=1, lease_for=timedelta())
+    desk.platform.frontier.configure_host("held.example", HostChange(hold=MINUTE))
+    desk.platform.frontier.reap()
+    found = _samples(desk)
+    depth = {(labels["queue"], labels["place"]): value for labels, value in found["shoal_queue_urls"]}
+    assert len(depth) == 9
+    assert depth["http.batch", "queued"] == 1
+    outcomes = {(labels["outcome"], labels["reason"]): value for labels, value in found["shoal_outcomes_total"]}
+    assert outcomes == {("done", ""): 1, ("dead", "http_404"): 1}
+    for name, value in (
+        ("shoal_redis_up", 1),
+        ("shoal_in_flight", 0),
+        ("shoal_leases_reaped_total", 1),
+        ("shoal_fence_refusals_total", 0),
+        ("shoal_slices_total", 0),
+        ("shoal_workers", 1),
+        ("shoal_worker_processes", 2),
+    ):
+        assert found[name] == [({}, value)], name
+    ((labels, held),) = found["shoal_host_hold_seconds"]
+    assert labels == {"host": "held.example"}
+    assert 50 < held <= 60
+    assert {labels["state"] for labels, _ in found["shoal_hosts"]} == {"open", "at_cap", "held", "paused"}
+    assert found["shoal_redis_memory_bytes"][0][1] > 0
+
+
+def test_requests_are_counted_by_route_and_not_by_path(desk: Desk) -> None:
+    job = desk.submit(URL)
+    before = _requests(desk)
+    for _ in range(3):
+        desk.get(f"jobs/{job}")
+        desk.get("jobs/nothing")
+    for n in range(20):
+        desk.get(f"/nothing/{n}")
+        desk.ask(f"METHOD{n}", "/healthz")
+        desk.ask(f"METHOD{n}", f"/nothing/{n}")
+    after = _requests(desk)
+    grown = {key: value - before.get(key, 0) for key, value in after.items() if value != before.get(key, 0)}
+    assert grown["GET", "/api/v1/jobs/<job>", "200"] == 3
+    assert grown["GET", "/api/v1/jobs/<job>", "404"] == 3
+    assert grown["other", "none", "404"] == 40
+    assert grown["other", "none", "405"] == 20
+    assert not [key for key in after if "METHOD" in key[0] or "nothing" in key[1] or job in key[1]]
+    times = {labels["route"]: value for labels, value in _samples(desk)["shoal_api_request_seconds_count"]}
+    assert times["/api/v1/jobs/<job>"] >= 6
+
+
+def _requests(desk: Desk) -> dict[tuple[str, str, str], float]:
+    found = _samples(desk).get("shoal_api_requests_total", [])
+    return {(labels["method"], labels["route"], labels["status"]): value for labels, value in found}
+
+
+def test_the_number_of_labels_is_bounded_whatever_the_web_does(desk: Desk) -> None:
+    job = desk.submit(*(f"http://h{n}.example/{n}" for n in range(400)))
+
+    def visit(lease: Any) -> Any:
+        number = int(lease.request.url.target[1:])
+        return dead(lease, f"made_up_{number}") if number % 2 else page(lease)
+
+    desk.work(visit)
+    assert desk.job(job)["state"] == "finished"
+    for n in range(100):
+        desk.platform.frontier.configure_host(f"h{n}.example", HostChange(hold=timedelta(seconds=60 + n)))
+    client = connect(f"{desk.platform.settings.redis_url}?db=2")
+    client.hset(f"{desk.platform.settings.prefix}:stats", mapping={'dead:"} evil{': 1, "dead:" + "x" * 200: 1})
+    client.close()
+    found = _samples(desk)
+    assert len(found["shoal_outcomes_total"]) <= 200
+    assert len(found["shoal_host_hold_seconds"]) == 20
+    assert found["shoal_host_hold_seconds"][0][0] == {"host": "h99.example"}
+    assert sum(map(len, found.values())) < 2_000
+    assert "evil" not in str(found)
