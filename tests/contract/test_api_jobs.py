@@ -223,7 +223,7 @@ def test_an_unknown_filter_is_named_with_what_was_meant(desk: Desk) -> None:
 
 
 def test_a_running_job_can_be_changed(each: Desk) -> None:
-    job = each.submit(*(f"{URL}{n}" for n in range(5)), rate=5, name="slow")
+    job = each.submit(*(f"{URL}{n}" for n in range(5)), rate="1/m", name="slow")
     assert len(each.work()) == 1
     change = {"rate": "unlimited", "lane": "high", "name": "quick", "labels": ["now"], "weight": 2.5, "parallel": 7}
     shown = told(each.patch(f"jobs/{job}", change))
