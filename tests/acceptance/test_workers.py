@@ -11,7 +11,7 @@ from shoal.core.model import ALL_QUEUES
 from tests.command import Shoal
 from tests.long import LONG
 from tests.postgres import Postgres
-from tests.site.generated import LinkedSite
+from tests.site.generated import LinkedSite, SlowSite
 from tests.site.server import serve
 from tests.waiting import wait_until
 
@@ -88,9 +88,10 @@ def test_workers_of_two_homes_share_a_job_over_redis_and_postgresql(
     """Two homes stand for two machines: nothing is shared but Redis and the database."""
     shared = (("SHOAL_REDIS_URL", f"{valkey_url}?db=5"), ("SHOAL_DATABASE_URL", postgres.new_database()))
     here, there = Shoal(tmp_path / "here", shared), Shoal(tmp_path / "there", shared)
-    with serve(LinkedSite(pages=400, links=20, size=1_000)) as site, there.running("worker") as joined:
+    # More slow pages than one process has sockets: there is work for both.
+    with serve(SlowSite(delay=0.5, pages=400)) as site, there.running("worker") as joined:
         wait_until(lambda: len(there.processes()) >= 2, within=timedelta(seconds=30))
-        done = here.run("crawl", site.url, "--rate", "100", "--no-robots", "--workers", "1", "--json")
+        done = here.run("crawl", site.url, "--rate", "unlimited", "--no-robots", "--workers", "1", "--json")
         asked = Counter(hit.target for hit in site.hits)
         joined.terminate()
         _, log = joined.communicate(timeout=30)
