@@ -155,7 +155,7 @@ class Intake:
         self._frontier.create(job, spec, expected=len(urls))
         report = AdmitReport(JobState.RUNNING)
         for batch in _batches(urls):
-            report += self._frontier.admit(job, [Request(url, level=Level.FIRST) for url in batch])
+            report += self._frontier.admit_submitted(job, batch)
             if report.state is None:
                 raise RedisUnavailable("Redis has lost the job")
         if not spec.open:
@@ -281,7 +281,7 @@ class Intake:
         if row.state.ended:
             return True  # it could not have ended without them, or it was closed to them
         self._make_known(row)
-        self._frontier.admit(row.id, [Request(parse(line), level=Level.FIRST) for line in submission.lines])
+        self._frontier.admit_submitted(row.id, [parse(line) for line in submission.lines])
         return True
 
     def _carry_back(self, row: JobRow, submission: Submission) -> bool:

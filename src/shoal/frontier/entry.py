@@ -26,6 +26,11 @@ def encode(request: Request) -> str:
     return f"{_FLAG[url.scheme]}{numbers}{url.target}"
 
 
+def encode_new(url: Url) -> str:
+    """The entry of a URL that was submitted: depth 0, nothing tried."""
+    return f"{_FLAG[url.scheme]}0{url.target}"
+
+
 def decode(host: str, level: int, entry: str) -> Request:
     """The request of an entry that stood in the queue of this host and level."""
     slash = entry.index("/")

@@ -26,6 +26,7 @@ from shoal.core.model import (
     JobStatus,
     Lease,
     LeaseBatch,
+    Level,
     Outcome,
     Request,
     Settlement,
@@ -33,7 +34,8 @@ from shoal.core.model import (
     WorkerBeat,
 )
 from shoal.core.spec import JobSpec
-from shoal.frontier.entry import decode_record, encode
+from shoal.core.url import Url
+from shoal.frontier.entry import decode_record, encode, encode_new
 from shoal.frontier.scripts import Arg, Scripts, connect, translated_errors
 
 ADMIT_AT_ONCE = 2_000
@@ -117,9 +119,22 @@ class Frontier:
             args: list[Arg] = [job, duplicates if start == 0 else 0]
             for candidate in candidates[start : start + ADMIT_AT_ONCE]:
                 args += _triple(candidate)
-            state, admitted, seen, filtered, over = self._scripts.call("admit", args)
-            report += AdmitReport(JobState(state) if state else None, admitted, seen, filtered, over)
+            report += self._admit(args)
         return report
+
+    def admit_submitted(self, job: str, urls: Sequence[Url]) -> AdmitReport:
+        """Let in URLs that were named by somebody; the same as `admit`, cheaper for ten thousand at once."""
+        report, first = AdmitReport(None), Level.FIRST.value
+        for start in range(0, max(1, len(urls)), ADMIT_AT_ONCE):
+            args: list[Arg] = [job, 0]
+            for url in urls[start : start + ADMIT_AT_ONCE]:
+                args += (url.fingerprint, url.host, f"{first}{encode_new(url)}")
+            report += self._admit(args)
+        return report
+
+    def _admit(self, args: list[Arg]) -> AdmitReport:
+        state, admitted, seen, filtered, over = self._scripts.call("admit", args)
+        return AdmitReport(JobState(state) if state else None, admitted, seen, filtered, over)
 
     def close(self, job: str) -> tuple[JobState | None, bool]:
         """No more URLs will come. (state, whether this call ended the job)"""
