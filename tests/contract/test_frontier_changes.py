@@ -10,8 +10,19 @@ from typing import Any
 import pytest
 import redis
 
-from shoal.core.model import ALL_QUEUES, JobState, JobStatus, Lane, Outcome, QueueDepth
+from shoal.core.model import (
+    ALL_QUEUES,
+    AdmitReport,
+    JobState,
+    JobStatus,
+    Lane,
+    Level,
+    Outcome,
+    QueueDepth,
+    Request,
+)
 from shoal.core.spec import JobSpec
+from shoal.core.url import Url, parse
 from shoal.frontier.frontier import Frontier, HostChange
 from shoal.frontier.watch import Watch
 from tests.contract.frontier_calls import (
@@ -399,3 +410,29 @@ def test_hold_of_more_than_a_day_lasts_as_long_as_was_said(
 ) -> None:
     frontier.configure_host("a.test", HostChange(hold=timedelta(days=3)))
     assert only_key(client, prefix, "host").ttl_ms > 2 * DAY_MS
+
+
+# --- submitted URLs ---------------------------------------------------------------------------------------------------
+
+
+def test_submitted_urls_are_let_in_as_any_others_at_the_front_level(frontier: Frontier) -> None:
+    urls = [parse(f"{scheme}://{host}/p/{n}?q={n % 7}") for n in range(2_500) for scheme, host in SUBMITTED_TO]
+    spec = JobSpec(rate="unlimited")
+    reports: list[AdmitReport] = []
+    taken: list[set[Request]] = []
+    for name, admit in (("one", frontier.admit_submitted), ("two", _admit_as_requests(frontier))):
+        frontier.create(name, spec, expected=len(urls))
+        reports.append(admit(name, [*urls, urls[0]]))
+        taken.append({each.request for _ in range(6) for each in lease(frontier, 1_000)})
+        frontier.cancel(name)
+    assert reports[0] == reports[1]
+    assert (reports[0].admitted, reports[0].duplicates) == (5_000, 1)
+    assert taken[0] == taken[1]
+    assert len(taken[0]) == 5_000
+
+
+def _admit_as_requests(frontier: Frontier) -> Callable[[str, list[Url]], AdmitReport]:
+    return lambda job, urls: frontier.admit(job, [Request(url, level=Level.FIRST) for url in urls])
+
+
+SUBMITTED_TO = (("http", "a.test"), ("https", "b.test:8443"))

@@ -32,7 +32,10 @@ URL = "http://shop.example/"
 BATCH = 3
 EVERYTHING = Selection()
 
-FRONTIER_CALLS = ("create", "admit", "close", "cancel", "forget", "restore", "remember", "replay", "status")
+FRONTIER_CALLS = (
+    *("create", "admit", "admit_submitted", "close", "cancel", "forget"),
+    *("restore", "remember", "replay", "status"),
+)
 JOB_CALLS = ("create", "submit", "mark_admitted", "waiting", "get", "record", "close")
 
 _jobs = count(1)
@@ -222,7 +225,7 @@ def test_redis_away_after_the_commit_is_told_with_the_job(desk: Desk, monkeypatc
         raise RedisUnavailable("gone")
 
     urls = some_urls()
-    for name in ("create", "admit", "close"):
+    for name in ("create", "admit_submitted", "close"):
         with monkeypatch.context() as patch:
             patch.setattr(desk.platform.frontier, name, away)
             with pytest.raises(Unfinished) as caught:
@@ -260,7 +263,7 @@ def test_a_worker_that_is_done_with_one_batch_before_the_next_loses_none(
     crashes_at(desk, 1, lambda: desk.platform.intake.submit(spec_of(urls)))  # recorded, and no more
     job = only_job(desk, urls)
     assert job
-    admit = desk.platform.frontier.admit
+    admit = desk.platform.frontier.admit_submitted
     fetched: Counter[str] = Counter()
 
     def quickly(*args: Any, **more: Any) -> Any:
@@ -268,9 +271,9 @@ def test_a_worker_that_is_done_with_one_batch_before_the_next_loses_none(
         fetched.update(desk.work())
         return report
 
-    monkeypatch.setattr(desk.platform.frontier, "admit", quickly)
+    monkeypatch.setattr(desk.platform.frontier, "admit_submitted", quickly)
     desk.platform.housekeeper.tick()
-    monkeypatch.setattr(desk.platform.frontier, "admit", admit)
+    monkeypatch.setattr(desk.platform.frontier, "admit_submitted", admit)
     fetched.update(recover(desk, quick_worker=True))
     assert fetched == Counter(urls)
     check_finished(desk, job, set(urls))
