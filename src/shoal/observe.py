@@ -11,8 +11,8 @@ from typing import Any
 import structlog
 
 from shoal.errors import InputError
+from shoal.settings import LOG_LEVELS
 
-LEVELS = ("debug", "info", "warning", "error")
 _CREDENTIALS = re.compile(r"(://)[^/@\s]+@")
 
 
@@ -31,8 +31,8 @@ def _on_a_screen() -> structlog.dev.ConsoleRenderer:
 
 def set_up_logs(level: str = "info") -> None:
     """Configure structlog for this process."""
-    if level not in LEVELS:
-        raise InputError(f"--log-level {level!r}: there are {', '.join(LEVELS)}")
+    if level not in LOG_LEVELS:
+        raise InputError(f"--log-level {level!r}: there are {', '.join(LOG_LEVELS)}")
     pretty = sys.stderr.isatty()
     structlog.configure(
         processors=[

@@ -18,11 +18,11 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from shoal import __version__
 from shoal.api import follow, health, jobs, metrics, operations, results, scrape
+from shoal.api.answers import Problem
 from shoal.api.auth import Guard
 from shoal.api.context import EXTENSION, Api
 from shoal.api.events import Hub
 from shoal.api.problems import BadValue, install_handlers, refuse_values
-from shoal.api.schemas import Problem
 from shoal.frontier.watch import Watch
 from shoal.intake import new_request_id
 from shoal.store.keys import KeyStore

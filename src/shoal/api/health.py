@@ -8,9 +8,9 @@ from typing import Any
 from flask import Response
 
 from shoal.api import metrics as measured
+from shoal.api.answers import Health, Readiness
 from shoal.api.context import answer, platform
 from shoal.api.routes import Routes, stream
-from shoal.api.schemas import Health, Readiness
 from shoal.errors import ShoalError
 from shoal.frontier.watch import Watch
 from shoal.wiring import redis_urls

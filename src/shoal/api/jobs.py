@@ -9,20 +9,11 @@ from flask import Response, g, request
 from flask_openapi3.models import RawModel
 
 from shoal.api import cursor, present
+from shoal.api.answers import AcceptedJob, AddedUrls, JobList, JobView
 from shoal.api.context import answer, idempotency_claim, origin, own_job, platform, tenant, time_ms
 from shoal.api.problems import problem
 from shoal.api.routes import Routes
-from shoal.api.schemas import (
-    AcceptedJob,
-    AddedUrls,
-    Idempotency,
-    JobBody,
-    JobChange,
-    JobList,
-    JobPath,
-    JobQuery,
-    JobView,
-)
+from shoal.api.schemas import Idempotency, JobBody, JobChange, JobPath, JobQuery
 from shoal.api.urllist import KINDS, NDJSON, TEXT, read_lines
 from shoal.core.model import JobState
 from shoal.core.spec import Flaw

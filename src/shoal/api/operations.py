@@ -9,19 +9,11 @@ from flask import Response
 
 from shoal import __version__
 from shoal.api import cursor, present
+from shoal.api.answers import HostList, HostView, QueueList, StatsView, WorkerList
 from shoal.api.context import answer, platform, tenant
 from shoal.api.problems import BadValue
 from shoal.api.routes import Routes
-from shoal.api.schemas import (
-    HostChangeBody,
-    HostList,
-    HostPath,
-    HostQuery,
-    HostView,
-    QueueList,
-    StatsView,
-    WorkerList,
-)
+from shoal.api.schemas import HostChangeBody, HostPath, HostQuery
 from shoal.core.url import parse
 from shoal.errors import BadUrl, NotFound
 from shoal.frontier.frontier import KEEP, HostChange

@@ -9,22 +9,10 @@ from urllib.parse import quote, unquote, urlsplit
 from flask import Response
 
 from shoal.api import cursor, present
+from shoal.api.answers import ErrorList, ItemList, PageList, Replayed
 from shoal.api.context import answer, own_job, platform, tenant, time_ms
 from shoal.api.routes import Routes, stream
-from shoal.api.schemas import (
-    DeadQuery,
-    ErrorList,
-    ErrorQuery,
-    ExportQuery,
-    ItemList,
-    JobPath,
-    PageList,
-    PagePath,
-    PageQuery,
-    ReplayBody,
-    Replayed,
-    RowQuery,
-)
+from shoal.api.schemas import DeadQuery, ErrorQuery, ExportQuery, JobPath, PagePath, PageQuery, ReplayBody, RowQuery
 from shoal.core.model import Outcome
 from shoal.errors import FetchError, NotFound
 from shoal.store.dead import Selection

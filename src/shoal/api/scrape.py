@@ -8,10 +8,11 @@ from typing import Any
 from flask import Response, g
 
 from shoal.api import present
+from shoal.api.answers import Scraped
 from shoal.api.context import answer, api, idempotency_claim, origin, own_job, platform
 from shoal.api.problems import BadValue
 from shoal.api.routes import Routes
-from shoal.api.schemas import Idempotency, ScrapeBody, Scraped, ScrapeQuery
+from shoal.api.schemas import Idempotency, ScrapeBody, ScrapeQuery
 from shoal.core.model import Lane
 from shoal.core.spec import JobSpec
 from shoal.errors import BadUrls, Busy

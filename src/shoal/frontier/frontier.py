@@ -46,6 +46,7 @@ REMEMBER_AT_ONCE = 5_000
 SWEEP_AT_ONCE = 1_000
 RING_LIFETIME = timedelta(seconds=15)
 BEAT_LIFETIME = timedelta(seconds=20)
+"""A worker that is silent for this long is taken for dead."""
 BURST_WINDOW_S = 0.1
 """A bucket holds this much time's worth of requests (at least one), so that a fast rate is not lost to late leases."""
 

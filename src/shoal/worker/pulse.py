@@ -12,7 +12,6 @@ import os
 import socket
 import threading
 import time
-from datetime import timedelta
 
 import structlog
 from celery import Celery
@@ -34,8 +33,6 @@ PULSE_S = 1.0
 EAGER_S, EAGER_PULSE_S = 5.0, 0.1
 """A worker that has just started looks more often: whoever started it waits for it."""
 HEARTBEAT_S = 5.0
-LIFETIME = timedelta(seconds=20)
-"""A worker that is silent for this long is taken for dead."""
 FAREWELL_S = 3.0
 
 
@@ -82,7 +79,7 @@ class Pulse:
         now = time.monotonic()
         try:
             if now - self._told_at >= HEARTBEAT_S:
-                self._frontier.heartbeat(self._sign_of_life(), LIFETIME)
+                self._frontier.heartbeat(self._sign_of_life())
                 self._told_at = now
             if now - self._rung_at >= PULSE_S and (queue := self._unattended()):
                 self._bell.send(queue)

@@ -1,0 +1,276 @@
+"""The shapes of answers, for the OpenAPI document; `present` makes them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from shoal.core.model import Engine, JobState, Lane
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem details."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    request_id: str
+    errors: list[FieldProblem] = Field(default_factory=list["FieldProblem"])
+
+
+class FieldProblem(BaseModel):
+    field: str
+    detail: str
+
+
+class Links(BaseModel):
+    self: str
+    urls: str
+    pages: str
+    items: str
+    errors: str
+    dead: str
+    export: str
+    events: str
+
+
+class AcceptedJob(BaseModel):
+    id: str
+    state: JobState
+    accepted: int
+    seen: int
+    filtered: int
+    repeated: bool
+    request_id: str
+    links: Links
+
+
+class LineProblem(BaseModel):
+    line: int
+    detail: str
+
+
+class AddedUrls(BaseModel):
+    """What became of the lines."""
+
+    lines: int
+    accepted: int
+    seen: int
+    filtered: int
+    invalid: int
+    problems: list[LineProblem]
+
+
+class CountersView(BaseModel):
+    seen: int
+    admitted: int
+    filtered: int
+    duplicates: int
+    queued: int
+    delayed: int
+    leased: int
+    done: int
+    dead: int
+    dropped: int
+    retries: int
+    lost: int
+    received: int
+
+
+class SlowHost(BaseModel):
+    host: str
+    latency_ms: int
+
+
+class JobView(BaseModel):
+    id: str
+    name: str
+    labels: list[str]
+    state: JobState
+    open: bool
+    lane: Lane
+    engine: Engine
+    request_id: str
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    elapsed_seconds: float
+    pages: int
+    redirects: int
+    pending: int
+    rate: float = Field(description="Pages a second, over the last five to ten seconds.")
+    eta_seconds: float | None = Field(description="Until what waits now is done, at this rate.")
+    waiting_for: str | None = Field(description="Why nothing happens although there is something to do.")
+    counters: CountersView | None = Field(description="Null when Redis has lost the job.")
+    reconciles: bool = Field(description="admitted = queued + delayed + leased + done + dead + dropped")
+    errors: dict[str, int] = Field(description="Requests given up, by reason.")
+    reasons: dict[str, int] = Field(description="Every outcome with a reason, retries included.")
+    slowest_hosts: list[SlowHost]
+    spec: dict[str, Any]
+    links: Links
+
+
+class Listing(BaseModel):
+    cursor: str | None = Field(description="Go on behind the last row with ?cursor=…; also later, for what comes then.")
+    more: bool = Field(description="Is there more at this moment?")
+
+
+class JobList(Listing):
+    data: list[JobView]
+
+
+class PageView(BaseModel):
+    id: int
+    job: str
+    url: str
+    host: str
+    status: int
+    depth: int
+    attempt: int
+    content_type: str
+    charset: str
+    size: int
+    elapsed_ms: float
+    fetched_at: str
+    redirect: str | None
+    canonical: str | None
+    request_id: str
+    body: str | None = Field(description="Where the stored body is.")
+
+
+class PageList(Listing):
+    data: list[PageView]
+
+
+class ItemView(BaseModel):
+    id: int
+    url: str
+    number: int
+    data: dict[str, Any]
+
+
+class ItemList(Listing):
+    data: list[ItemView]
+
+
+class ErrorView(BaseModel):
+    id: int
+    url: str
+    host: str
+    outcome: str
+    reason: str
+    detail: str
+    depth: int
+    attempts: int
+    at: str
+
+
+class ErrorList(Listing):
+    data: list[ErrorView]
+
+
+class Replayed(BaseModel):
+    replayed: int
+
+
+class ScrapeError(BaseModel):
+    url: str
+    reason: str
+    detail: str
+    attempts: int
+
+
+class Scraped(BaseModel):
+    """The one page, or why there is none."""
+
+    id: str = Field(description="The job that fetches it.")
+    state: JobState
+    request_id: str
+    page: PageView | None
+    item: dict[str, Any] | None
+    error: ScrapeError | None
+    links: Links
+
+
+class HostView(BaseModel):
+    host: str
+    state: Literal["open", "at_cap", "held", "paused"]
+    rate: float | Literal["unlimited"] | None = Field(description="Set by an operator; null: as the jobs say.")
+    parallel: int | Literal["unlimited"] | None
+    paused: bool
+    hold_seconds: float
+    next_slot_seconds: float
+    in_flight: int
+    latency_ms: int | None
+    waiting_jobs: int
+    last_used_at: str | None
+
+
+class HostList(Listing):
+    data: list[HostView]
+
+
+class WorkerView(BaseModel):
+    name: str
+    queues: list[str]
+    processes: int
+    active: int
+    slices: int
+    memory_mb: int
+    started_at: str
+    version: str
+
+
+class WorkerList(BaseModel):
+    data: list[WorkerView]
+
+
+class QueueView(BaseModel):
+    queue: str
+    queued: int
+    delayed: int
+    leased: int
+    jobs_due: int
+    workers: int = Field(description="Processes that serve it.")
+
+
+class QueueList(BaseModel):
+    data: list[QueueView]
+
+
+class Capacity(BaseModel):
+    urls: int
+    max_urls: int
+    memory_bytes: int
+    max_memory_bytes: int
+
+
+class StatsView(BaseModel):
+    version: str
+    jobs: dict[str, int] = Field(description="Jobs of this key's tenant, by state.")
+    frontier: Capacity
+    workers: int
+    processes: int
+    outcomes: dict[str, int] = Field(description="Of all jobs since the frontier began.")
+    leases_reaped: int
+    fence_refusals: int
+    slices: int
+
+
+class Health(BaseModel):
+    status: Literal["ok"]
+
+
+class Check(BaseModel):
+    ok: bool
+    detail: str
+
+
+class Readiness(BaseModel):
+    status: Literal["ready", "not ready"]
+    checks: dict[str, Check]
