@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from shoal import __version__
+from shoal.core.manners import Manners
 from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE
 from shoal.errors import InputError
 
@@ -74,10 +76,36 @@ class Settings(BaseModel):
     """A client may wait this long for the page that it asks for."""
     frontier_urls: int = Field(default=20_000_000, ge=1)
     """Submissions are put off while this many URLs wait."""
+    default_rate: float = Field(default=4.0, ge=0, le=100_000)
+    """Requests a second to a host for which no operator, job or robots.txt names a rate; 0 is unlimited."""
+    default_parallel: int = Field(default=2, ge=0, le=100_000)
+    """Requests at once to a host for which nobody names a number; 0 is unlimited."""
+    group_by: Literal["host", "domain"] = "host"
+    """`domain`: all hosts of a registrable domain share one rate. The same for the whole fleet."""
+    address_parallel: int = Field(default=0, ge=0, le=100_000)
+    """Requests at once to one address, however many hosts live there; 0: any. The same for the whole fleet."""
+    tenant_weights: str = ""
+    """Shares of tenants: `acme=3,beta=0.5`; 1 for those not named."""
+    slow_share: float = Field(default=0.25, gt=0, le=1)
+    """At most this part of a worker's sockets serves slow hosts while it serves other lanes as well."""
+    hosts_file: Path | None = None
+    """A YAML file with limits of hosts; `shoal hosts set` and the API are stronger."""
+    proxies_file: Path | None = None
+    """A YAML file with proxy pools, which jobs can name."""
+    ledger_days: int = Field(default=14, ge=0, le=3650)
+    """The ledger keeps who was asked when for so long; 0 keeps none."""
+    ledger_rows: int = Field(default=5_000_000, ge=1_000)
+    """At most this many entries in the ledger; the oldest go first."""
     frontier_megabytes: int = Field(default=4_096, ge=1)
     """Submissions are put off while Redis uses more memory than this, or nine tenths of its own limit."""
 
-    @field_validator("home", "archive_dir")
+    @field_validator("tenant_weights")
+    @classmethod
+    def _weights_parse(cls, text: str) -> str:
+        _read_weights(text)
+        return text
+
+    @field_validator("home", "archive_dir", "hosts_file", "proxies_file")
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return None if path is None else path.expanduser().absolute()
@@ -109,6 +137,16 @@ class Settings(BaseModel):
         return tuple(name for name in self.queue_names if name != CONTROL_QUEUE)
 
     @property
+    def manners(self) -> Manners:
+        return Manners(
+            rate=self.default_rate,
+            parallel=self.default_parallel,
+            address_parallel=self.address_parallel,
+            by_domain=self.group_by == "domain",
+            tenant_weights=_read_weights(self.tenant_weights),
+        )
+
+    @property
     def processes(self) -> int:
         """Of a worker; housekeeping alone takes but one."""
         return self.concurrency if self.lease_queues else 1
@@ -129,6 +167,19 @@ class Settings(BaseModel):
     @property
     def archive_path(self) -> Path:
         return self.archive_dir or self.home / "archive"
+
+
+def _read_weights(text: str) -> dict[str, float]:
+    weights: dict[str, float] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        tenant, _, weight = part.partition("=")
+        try:
+            weights[tenant.strip()] = float(weight)
+        except ValueError as exc:
+            raise ValueError(f"{part!r} is not tenant=weight, such as acme=3") from exc
+        if not 0.01 <= weights[tenant.strip()] <= 1000:
+            raise ValueError(f"{part!r}: a weight is between 0.01 and 1000")
+    return weights
 
 
 def read_settings(**overrides: object) -> Settings:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from shoal.core.manners import DEFAULT_MANNERS
 from shoal.core.model import (
     AdmitReport,
     Candidate,
@@ -87,7 +88,9 @@ class HostModel:
     def limits(self, spec: JobSpec) -> Limits:
         rate = spec.requests_per_second if self.rate is None else self.rate
         parallel = spec.requests_at_once if self.parallel is None else self.parallel
-        return Limits(rate, parallel)
+        return Limits(
+            DEFAULT_MANNERS.rate if rate is None else rate, DEFAULT_MANNERS.parallel if parallel is None else parallel
+        )
 
     def change(self, change: HostChange, now: Span) -> None:
         self.listed = now

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum, StrEnum
 
+from shoal.core.manners import Limit, Signal
 from shoal.core.url import Url
 
 
@@ -92,6 +93,18 @@ class Rejected:
 Candidate = Request | Rejected
 
 
+class Mark(StrEnum):
+    """What is special about a lease."""
+
+    NONE = ""
+    PROBE = "?"
+    """The host was down: this request finds out whether it still is, and nothing is held against it."""
+    DOOMED = "!"
+    """The host is down for good: not to be fetched, only to be given up."""
+    STRANGER = "~"
+    """The host's address or domain is not known: to be found out, and the request given back."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
     """One worker's right to fetch one request. (group, index) is its fencing token."""
@@ -100,6 +113,11 @@ class Lease:
     index: int
     job: str
     request: Request
+    queue: str = ""
+    """The lane that it came from."""
+    mark: Mark = Mark.NONE
+    limit: Limit | None = None
+    """What the host was asked under."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +129,8 @@ class LeaseBatch:
     """Time until something can be leased; zero when more could have been had at once, None when nothing waits."""
     expired: int
     """Leases of other workers that are past their deadline and wait for `reap`."""
+    ended: tuple[str, ...] = ()
+    """Jobs that came to their end by this call: what was left of them was beyond their budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +148,8 @@ class Settlement:
     received: int = 0
     counts: bool = True
     """For a retry: was it an attempt? Not when nobody asked the host."""
+    signal: Signal = Signal.NONE
+    """What was learnt about the host."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,29 @@ Rate = Annotated[Annotated[float, Field(ge=SLOWEST_RATE, le=100_000)] | Unlimite
 Parallel = Annotated[int, Field(ge=1, le=100_000)] | Unlimited
 
 
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_SIZE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>[kmgt]?)i?b?\Z", re.IGNORECASE)
+_DURATION = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>s|m|min|h|d)\Z")
+_SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def read_size(value: object) -> object:
+    """`1000000`, `500MB` or `2g`; a thousand bytes are a kilobyte."""
+    if isinstance(value, str) and (match := _SIZE.match(value.strip())):
+        return int(float(match["count"]) * _UNITS[match["unit"].lower()])
+    return value
+
+
+def read_duration(value: object) -> object:
+    """`90`, `90s`, `15m`, `2h` or `1d`, in seconds."""
+    if isinstance(value, str) and (match := _DURATION.match(value.strip())):
+        return float(match["count"]) * _SPANS[match["unit"][0]]
+    return value
+
+
+Size = Annotated[int, Field(ge=1, le=10**18), BeforeValidator(read_size)]
+Duration = Annotated[float, Field(gt=0, le=31_536_000), BeforeValidator(read_duration)]
+
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,60}$")]
 
 
@@ -76,6 +99,16 @@ class JobSpec(BaseModel):
     """Regular expressions; a link must match none of them."""
     pages: int | None = Field(default=None, ge=1)
     """At most this many pages."""
+    bytes: Size | None = None
+    """Stop when this much has been received: a number, or `500MB`."""
+    seconds: Duration | None = None
+    """Stop after this much time: a number of seconds, or `2h`; pauses do not count."""
+    host_pages: int | None = Field(default=None, ge=1)
+    """At most this many pages of one host."""
+    host_bytes: Size | None = None
+    """Ask a host for no more when this much has been received from it."""
+    host_seconds: Duration | None = None
+    """Ask a host for no more when this much time has passed since it was first asked."""
     depth: int | None = Field(default=None, ge=0)
     """At most this many links away from a start URL."""
     lane: Lane = Lane.BATCH
@@ -84,14 +117,17 @@ class JobSpec(BaseModel):
     """What fetches the pages."""
     weight: float = Field(default=1.0, ge=0.01, le=1000)
     """Share of the workers against other jobs of the lane."""
-    rate: Rate = 4.0
-    """Requests a second to one host: a number, `30/m`, or `unlimited` for hosts that are yours."""
+    rate: Rate | None = None
+    """Requests a second to one host: a number, `30/m`, or `unlimited` for hosts that are yours. Not given: what
+    robots.txt says, or 4."""
     parallel: Parallel | None = None
     """Requests under way to one host at a time; 2 when not given, unlimited with an unlimited rate."""
     robots: bool = True
     """Obey robots.txt."""
     nofollow: bool = False
-    """Leave out links marked rel=nofollow."""
+    """Leave out links marked rel=nofollow, and all links of pages marked so (X-Robots-Tag, meta robots)."""
+    noindex: bool = False
+    """Leave out pages marked noindex (X-Robots-Tag, meta robots); their links are followed."""
     drop_tracking: bool = False
     """Drop utm_* and similar parameters from URLs."""
     fields: dict[str, str] = Field(default_factory=dict)
@@ -119,7 +155,11 @@ class JobSpec(BaseModel):
             raise ValueError("; ".join(problems))
         return patterns
 
-    @field_validator("pages", "depth", "weight", "rate", "parallel", "retries", "timeout", "max_body", mode="before")
+    @field_validator(
+        *("pages", "bytes", "seconds", "host_pages", "host_bytes", "host_seconds", "depth", "weight", "rate"),
+        *("parallel", "retries", "timeout", "max_body"),
+        mode="before",
+    )
     @classmethod
     def _numbers_are_no_booleans(cls, value: object) -> object:
         if value is True or value is False:
@@ -175,17 +215,15 @@ class JobSpec(BaseModel):
         return queue_name(self.engine, self.lane)
 
     @property
-    def requests_per_second(self) -> float:
-        """0 means unlimited."""
+    def requests_per_second(self) -> float | None:
+        """0 means unlimited, None that the job does not say."""
         return 0.0 if self.rate == "unlimited" else self.rate
 
     @property
-    def requests_at_once(self) -> int:
-        """0 means unlimited."""
-        if self.parallel == "unlimited":
+    def requests_at_once(self) -> int | None:
+        """0 means unlimited, None that the job does not say."""
+        if self.parallel == "unlimited" or (self.parallel is None and self.rate == "unlimited"):
             return 0
-        if self.parallel is None:
-            return 0 if self.rate == "unlimited" else 2
         return self.parallel
 
 

@@ -17,6 +17,7 @@ from typing import cast
 import orjson
 import redis
 
+from shoal.core.manners import DEFAULT_MANNERS
 from shoal.core.model import (
     AdmitReport,
     Candidate,
@@ -365,12 +366,13 @@ def _or_none(value: Arg | None) -> Arg:
 
 def _limits(spec: JobSpec) -> dict[str, Arg]:
     """A job's limits as its hash has them, in the order of create.lua."""
-    rate = spec.requests_per_second
+    rate, parallel = spec.requests_per_second, spec.requests_at_once
+    rate = DEFAULT_MANNERS.rate if rate is None else rate
     return {
         "queue": spec.queue,
         "rate": rate,
         "burst": _burst(rate),
-        "parallel": spec.requests_at_once,
+        "parallel": DEFAULT_MANNERS.parallel if parallel is None else parallel,
         "weight": spec.weight,
         "pages": spec.pages or 0,
     }

@@ -23,7 +23,7 @@ def complaints(values: dict[str, Any]) -> list[str]:
 
 def test_an_empty_job_is_polite() -> None:
     spec = read_spec({})
-    assert (spec.requests_per_second, spec.requests_at_once, spec.robots) == (4.0, 2, True)
+    assert (spec.requests_per_second, spec.requests_at_once, spec.robots) == (None, None, True)
     assert (spec.follow, spec.retries, spec.timeout, spec.max_body) == (True, 3, 30.0, 10_000_000)
     assert (spec.pages, spec.depth, spec.archive, spec.drop_tracking) == (None, None, True, False)
 
