@@ -199,6 +199,28 @@ class WorkerBeat:
     version: str
 
 
+class Breaker(StrEnum):
+    """What is done about a host that cannot be reached."""
+
+    CLOSED = "closed"
+    """It can."""
+    TRIPPED = "tripped"
+    """It is left alone, but for a probe now and then."""
+    DOWN = "down"
+    """The probes failed as well: its requests are given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Something that was decided about a host."""
+
+    at_ms: int
+    what: str
+    """`slowed`, `restored`, `held`, `tripped`, `down`, `reached`, `slow_lane`, `fast_lane`."""
+    reason: str
+    """For people: `http_429: 8 → 4 a second`."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostStatus:
     """What the frontier knows about a host, and how it will be treated."""
@@ -218,13 +240,37 @@ class HostStatus:
     """Jobs that stand at its cap."""
     seen_ms: int
     """Last asked or set."""
+    lane: Lane | None = None
+    """`slow` when it has proved slow; None leaves it to the jobs."""
+    pace: float | None = None
+    """Requests a second that it is asked at the most, because it cannot take more; None when it can."""
+    breaker: Breaker = Breaker.CLOSED
+    probe_in: timedelta = timedelta()
+    """With an open breaker: the next probe."""
+    crawl_delay: float | None = None
+    """Seconds between requests that its robots.txt asks for."""
+    group: str = ""
+    """`@domain` when it shares its domain's bucket."""
+    address: str = ""
+    """Where it lives, when addresses are looked at."""
+    decisions: tuple[Decision, ...] = ()
+    """What was lately decided about it, the newest first."""
+
+    @property
+    def reason(self) -> str:
+        """Of the newest decision."""
+        return self.decisions[0].reason if self.decisions else ""
 
     @property
     def state(self) -> str:
         if self.paused:
             return "paused"
+        if self.breaker is not Breaker.CLOSED:
+            return self.breaker.value
         if self.hold:
             return "held"
+        if self.pace is not None:
+            return "slowed"
         return "at_cap" if self.waiting_jobs else "open"
 
 
