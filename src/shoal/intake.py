@@ -144,21 +144,22 @@ class Intake:
         except Claimed as earlier:
             return self._repeat(earlier)
         try:
-            report = self._start(new.id, spec, urls)
+            report = self._start(new, urls)
             self._jobs.mark_admitted(waiting)
         except Unavailable as exc:
             raise Unfinished(new.id, exc) from exc
         self._call(spec.queue, origin.request_id)
         return Accepted(new.id, report)
 
-    def _start(self, job: str, spec: JobSpec, urls: list[Url]) -> AdmitReport:
-        self._frontier.create(job, spec, expected=len(urls))
+    def _start(self, new: NewJob, urls: list[Url]) -> AdmitReport:
+        job = new.id
+        self._frontier.create(job, new.spec, len(urls), new.tenant)
         report = AdmitReport(JobState.RUNNING)
         for batch in _batches(urls):
             report += self._frontier.admit_submitted(job, batch)
             if report.state is None:
                 raise RedisUnavailable("Redis has lost the job")
-        if not spec.open:
+        if not new.spec.open:
             self._close(job)
         return report
 
@@ -240,7 +241,7 @@ class Intake:
         row = self._jobs.get(row.id) or row
         if not row.state.ended or row.status is None:
             return
-        self._frontier.restore(row.id, row.spec, row.status)
+        self._frontier.restore(row.id, row.spec, row.status, row.tenant)
         for fingerprints in self._pages.fingerprints(row.id):
             self._frontier.remember(row.id, fingerprints)
         for submission in self._jobs.waiting(row.id):  # dead letters on their way back have no row
@@ -309,7 +310,7 @@ class Intake:
 
     def _make_known(self, row: JobRow) -> None:
         """The frontier may have forgotten the job because it ended meanwhile: then it must not come back."""
-        if not self._frontier.create(row.id, row.spec):
+        if not self._frontier.create(row.id, row.spec, tenant=row.tenant):
             return
         now = self._jobs.get(row.id)
         if now is None or now.state.ended:

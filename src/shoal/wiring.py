@@ -109,7 +109,7 @@ def no_ring(queue: str, request_id: str = "") -> None:
 def open_platform(settings: Settings, *, rings: bool = True) -> Generator[Platform]:
     """Everything that a command needs, for as long as it runs."""
     with with_redis(settings) as chosen:
-        frontier = Frontier.at(redis_urls(chosen).frontier, chosen.prefix)
+        frontier = Frontier.at(redis_urls(chosen).frontier, chosen.prefix, chosen.manners)
         platform = Platform.open(chosen, frontier, lazy_ring(chosen, frontier) if rings else no_ring)
         try:
             yield platform
@@ -122,7 +122,7 @@ def serving_platform(settings: Settings) -> Platform:
 
     The settings name a Redis already (`with_redis`).
     """
-    frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix)
+    frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix, settings.manners)
     platform = Platform.open(settings, frontier, _doorbell(settings, frontier), durable=True)
     platform.archive.prepare()
     return platform

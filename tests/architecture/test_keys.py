@@ -29,6 +29,8 @@ PLACEHOLDERS = {
     "group": "G",
     "key": "K",
     "worker": "W",
+    "tenant": "T",
+    "origin": "O",
 }
 LISTED = {family.name: family.pattern for family in KEYS}
 

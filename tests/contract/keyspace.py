@@ -23,6 +23,8 @@ _PLACEHOLDERS = {
     "G": r"\d+",
     "K": "[^:]+",
     "W": ".+",
+    "T": "[^:]+",
+    "O": ".+",
 }
 _PLACES = ("queued", "delayed", "leased")
 
@@ -118,14 +120,16 @@ def _has_owner(key: StoredKey, jobs: set[str], busy: set[str], paused: set[str])
             return True
         case "events" | "hosts" | "workers":
             return True  # capped, swept, and cleared by each heartbeat
-        case "due" | "turn":
+        case "tenants" | "turn" | "due":
+            return True
+        case "due_jobs" | "turn_jobs":
             return {job for job, _ in key.value} <= jobs
         case "lease":
             return {decode_record(record)[0] for record in key.value.values()} <= jobs
         case "host":
             return key.names["H"] in busy or has_word(key.value)
         case "waiters":
-            return key.names["H"] in paused and key.value <= jobs
+            return key.names["H"] in paused and {waiter.split()[0] for waiter in key.value} <= jobs
         case _:
             return key.names.get("J") in jobs
 

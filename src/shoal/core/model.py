@@ -216,7 +216,7 @@ class Decision:
 
     at_ms: int
     what: str
-    """`slowed`, `restored`, `held`, `tripped`, `down`, `reached`, `slow_lane`, `fast_lane`."""
+    """`slowed`, `restored`, `held`, `tripped`, `down`, `reached`, `slow_lane`, `fast_lane`, `crawl_delay` or `set`."""
     reason: str
     """For people: `http_429: 8 → 4 a second`."""
 
@@ -363,6 +363,8 @@ class JobStatus:
     """More URLs may be submitted."""
     rate: float = 0.0
     """Pages a second over the last five to ten seconds."""
+    rested_ms: int = 0
+    """Time that it was paused since its first lease."""
 
     @property
     def eta(self) -> timedelta | None:
@@ -378,7 +380,7 @@ class JobStatus:
 
     @property
     def elapsed(self) -> timedelta:
-        """First lease to end, or to now."""
+        """First lease to end, or to now, without the pauses."""
         if self.started_ms is None:
             return timedelta()
-        return timedelta(milliseconds=max(0, (self.ended_ms or self.now_ms) - self.started_ms))
+        return timedelta(milliseconds=max(0, (self.ended_ms or self.now_ms) - self.started_ms - self.rested_ms))

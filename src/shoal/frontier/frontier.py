@@ -8,8 +8,8 @@ worker waits for long.
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from enum import Enum
 from typing import cast
@@ -17,18 +17,16 @@ from typing import cast
 import orjson
 import redis
 
-from shoal.core.manners import DEFAULT_MANNERS
+from shoal.core.access import DEFAULT_TENANT
+from shoal.core.manners import DEFAULT_MANNERS, Manners
 from shoal.core.model import (
     AdmitReport,
     Candidate,
-    Counters,
-    HostSpeed,
     JobState,
     JobStatus,
     Lease,
     LeaseBatch,
     Level,
-    Outcome,
     Request,
     Settlement,
     SettleReport,
@@ -36,8 +34,20 @@ from shoal.core.model import (
 )
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
-from shoal.frontier.entry import decode_record, encode, encode_new
+from shoal.frontier.entry import encode, encode_new
 from shoal.frontier.scripts import Arg, Scripts, connect, translated_errors
+from shoal.frontier.wire import (
+    COUNTERS,
+    block,
+    limits_of,
+    ms,
+    or_none,
+    read_batch,
+    read_status,
+    state_of,
+    triple,
+    wait_of,
+)
 
 ADMIT_AT_ONCE = 2_000
 SETTLE_AT_ONCE = 500
@@ -48,13 +58,8 @@ SWEEP_AT_ONCE = 1_000
 RING_LIFETIME = timedelta(seconds=15)
 BEAT_LIFETIME = timedelta(seconds=20)
 """A worker that is silent for this long is taken for dead."""
-BURST_WINDOW_S = 0.1
-"""A bucket holds this much time's worth of requests (at least one), so that a fast rate is not lost to late leases."""
-
-RATE_LEAST_MS = 1_000
-LONGEST_WAIT_MS = 86_400_000
-
-_COUNTERS = tuple(field.name for field in fields(Counters))
+ROBOTS_CLAIM = timedelta(seconds=30)
+"""For so long nobody else fetches a robots.txt that one worker has set out to fetch."""
 
 
 class Keep(Enum):
@@ -93,26 +98,28 @@ class Glance:
 class Frontier:
     """All operations on one frontier."""
 
-    def __init__(self, client: redis.Redis, prefix: str = "shoal") -> None:
+    def __init__(self, client: redis.Redis, prefix: str = "shoal", manners: Manners = DEFAULT_MANNERS) -> None:
         self._client = client
         self._prefix = prefix
+        self._manners = manners
         self._scripts = Scripts(client, prefix)
 
     @classmethod
-    def at(cls, url: str, prefix: str = "shoal") -> Frontier:
-        return cls(connect(url), prefix)
+    def at(cls, url: str, prefix: str = "shoal", manners: Manners = DEFAULT_MANNERS) -> Frontier:
+        return cls(connect(url), prefix, manners)
 
     def close_connections(self) -> None:
         self._client.close()
 
     # --- a job's life -------------------------------------------------------------------------------------------
 
-    def create(self, job: str, spec: JobSpec, expected: int = 0) -> bool:
+    def create(self, job: str, spec: JobSpec, expected: int = 0, tenant: str = DEFAULT_TENANT) -> bool:
         """Make a job known; it stays open for URLs until `close`. False when it was known already.
 
         Room is made at once for as many URLs as are expected, rather than little by little.
         """
-        return bool(self._scripts.call("create", [job, *_limits(spec).values(), expected]))
+        weight = self._manners.weight_of(tenant)
+        return bool(self._scripts.call("create", [job, expected, tenant, weight, *limits_of(spec, self._manners)]))
 
     def admit(self, job: str, candidates: Sequence[Candidate], duplicates: int = 0) -> AdmitReport:
         """Let in what the job has not seen; `duplicates` are those that the caller recognised itself."""
@@ -120,7 +127,7 @@ class Frontier:
         for start in range(0, max(1, len(candidates)), ADMIT_AT_ONCE):
             args: list[Arg] = [job, duplicates if start == 0 else 0]
             for candidate in candidates[start : start + ADMIT_AT_ONCE]:
-                args += _triple(candidate)
+                args += triple(candidate)
             report += self._admit(args)
         return report
 
@@ -141,20 +148,20 @@ class Frontier:
     def close(self, job: str) -> tuple[JobState | None, bool]:
         """No more URLs will come. (state, whether this call ended the job)"""
         state, ended = self._scripts.call("close", [job])
-        return _state(state), bool(ended)
+        return state_of(state), bool(ended)
 
     def pause(self, job: str) -> JobState | None:
         """Take the job out of the rotation."""
-        return _state(self._scripts.call("pause", [job]))
+        return state_of(self._scripts.call("pause", [job]))
 
     def resume(self, job: str) -> JobState | None:
         """Put a paused job back into the rotation."""
-        return _state(self._scripts.call("resume", [job]))
+        return state_of(self._scripts.call("resume", [job]))
 
     def cancel(self, job: str) -> tuple[JobState | None, bool]:
         """Drop all that waits. (state, whether this call ended the job)"""
         state, ended = self._scripts.call("cancel", [job])
-        return _state(state), bool(ended)
+        return state_of(state), bool(ended)
 
     def forget(self, job: str) -> bool:
         """Drop the keys of a job that has ended; False when it has not."""
@@ -163,17 +170,16 @@ class Frontier:
             if left:
                 return left == 1
 
-    def restore(self, job: str, spec: JobSpec, status: JobStatus) -> bool:
+    def restore(self, job: str, spec: JobSpec, status: JobStatus, tenant: str = DEFAULT_TENANT) -> bool:
         """Make a finished job known again with its sums; open until `close`. False when it is known."""
-        fields: list[Arg] = []
-        for name, value in _limits(spec).items():
-            fields += (name, value)
-        for name in _COUNTERS:
+        fields = limits_of(spec, self._manners)
+        for name in COUNTERS:
             fields += (name, getattr(status.counters, name))
         fields += ("redirects", status.redirects)
         if status.started_ms is not None:
             fields += ("started", status.started_ms)
-        new = self._scripts.call("restore", [job, status.counters.seen, *fields])
+        weight = self._manners.weight_of(tenant)
+        new = self._scripts.call("restore", [job, status.counters.seen, tenant, weight, *fields])
         if new and status.reasons:
             with translated_errors("restore"):
                 self._client.hset(f"{self._prefix}:reasons:{job}", mapping={**status.reasons})
@@ -192,30 +198,27 @@ class Frontier:
             for request, reason in dead[start : start + ADMIT_AT_ONCE]:
                 args += (request.url.host, reason, encode(request))
             state, _ = self._scripts.call("replay", args)
-        return _state(state)
+        return state_of(state)
 
     def configure_job(self, job: str, spec: JobSpec) -> tuple[JobState | None, bool]:
         """Change a job's limits and its queue to what the spec says now. (state, whether this call ended the job)
 
         What waits beyond a smaller page budget is dropped.
         """
-        args: list[Arg] = [job]
-        for name, value in _limits(spec).items():
-            args += (name, value)
-        state, ended = self._scripts.call("configure_job", args)
-        return _state(state), bool(ended)
+        state, ended = self._scripts.call("configure_job", [job, *limits_of(spec, self._manners)])
+        return state_of(state), bool(ended)
 
     def configure_host(self, host: str, change: HostChange) -> None:
         """An operator's word on a host."""
         args: list[Arg] = [host]
         if not isinstance(change.rate, Keep):
-            args += ("rate", _or_none(change.rate), "burst", "" if change.rate is None else _burst(change.rate))
+            args += ("rate", or_none(change.rate))
         if not isinstance(change.parallel, Keep):
-            args += ("parallel", _or_none(change.parallel))
+            args += ("parallel", or_none(change.parallel))
         if not isinstance(change.paused, Keep):
             args += ("paused", 1 if change.paused else "")
         if not isinstance(change.hold, Keep):
-            args += ("hold", _ms(change.hold) if change.hold else "")
+            args += ("hold", ms(change.hold) if change.hold else "")
         self._scripts.call("configure_host", args)
 
     def throttle(self, key: str, rate: float, burst: float) -> timedelta:
@@ -228,14 +231,37 @@ class Frontier:
 
     # --- a request's way ----------------------------------------------------------------------------------------
 
-    def lease(self, *, queues: Sequence[str], limit: int, lease_for: timedelta) -> LeaseBatch:
-        """Give one worker the requests that may be fetched now."""
-        args: list[Arg] = [min(limit, LEASE_AT_MOST), _ms(lease_for), *queues]
-        group, wait, expired, *records = self._scripts.call("lease", args)
-        leases = tuple(
-            Lease(group, index, *decode_record(record)) for index, record in enumerate(cast(list[str], records), 1)
-        )
-        return LeaseBatch(leases, None if wait < 0 else _wait(wait), expired)
+    def lease(
+        self, *, queues: Sequence[str], limit: int, lease_for: timedelta, most: Mapping[str, int] | None = None
+    ) -> LeaseBatch:
+        """Give one worker the requests that may be fetched now; `most` of them from some queues."""
+        limit = min(limit, LEASE_AT_MOST)
+        args: list[Arg] = [limit, ms(lease_for), self._manners.address_parallel, int(self._manners.introduces)]
+        for queue in queues:
+            args += (queue, limit if most is None else most.get(queue, limit))
+        return read_batch(self._scripts.call("lease", args))
+
+    def meet(self, lease: Lease, address: str, domain: str) -> SettleReport:
+        """A stranger's address and domain were found out: they are noted, and the request is given back."""
+        host, manners = lease.request.url.host, self._manners
+        args: list[Arg] = [
+            lease.group,
+            lease.index,
+            host,
+            f"#{address}" if address and manners.address_parallel else "",
+            f"@{domain}" if domain and manners.by_domain else "",
+        ]
+        late, *jobs = self._scripts.call("meet", args)
+        return SettleReport(late, tuple(jobs))
+
+    def claim_robots(self, origin: str) -> bool:
+        """May the caller fetch this robots.txt? One at a time may."""
+        with translated_errors("claim_robots"):
+            return bool(self._client.set(f"{self._prefix}:robots:{origin}", 1, nx=True, ex=ROBOTS_CLAIM))
+
+    def learn_robots(self, host: str, crawl_delay: float | None, origin: str) -> None:
+        """A robots.txt was read: what it asks for holds from now on, and the claim is given up."""
+        self._scripts.call("learn_robots", [host, "" if not crawl_delay else f"{crawl_delay:g}", origin])
 
     def settle(self, settlements: Sequence[Settlement]) -> SettleReport:
         """Bring leases to their end."""
@@ -243,7 +269,7 @@ class Frontier:
         for start in range(0, len(settlements), SETTLE_AT_ONCE):
             args: list[Arg] = []
             for settlement in settlements[start : start + SETTLE_AT_ONCE]:
-                args += _block(settlement)
+                args += block(settlement)
             refused, *jobs = self._scripts.call("settle", args)
             late += refused
             ended += jobs
@@ -251,7 +277,7 @@ class Frontier:
 
     def renew(self, groups: Iterable[int], lease_for: timedelta) -> frozenset[int]:
         """Move the deadlines of lease groups still worked on; returns those that are lost."""
-        args: list[Arg] = [_ms(lease_for), *groups]
+        args: list[Arg] = [ms(lease_for), *groups]
         return frozenset(int(group) for group in self._scripts.call("renew", args)) if len(args) > 1 else frozenset()
 
     def release(self, leases: Sequence[Lease]) -> SettleReport:
@@ -276,7 +302,7 @@ class Frontier:
     def glance(self, queues: Sequence[str]) -> Glance:
         """Is there work for a worker of these queues?"""
         expired, *waits = self._scripts.call("glance", list(queues))
-        due = {q: _wait(wait) for q, wait in zip(queues, waits, strict=True) if wait >= 0}
+        due = {q: wait_of(wait) for q, wait in zip(queues, waits, strict=True) if wait >= 0}
         return Glance(expired, due)
 
     def status(self, job: str) -> JobStatus | None:
@@ -297,7 +323,7 @@ class Frontier:
         now = seconds * 1000 + micros // 1000
         for i, job in enumerate(jobs):
             values, reasons, slow = answers[3 * i : 3 * i + 3]
-            found.append(_status(job, values, reasons, slow, now) if values else None)
+            found.append(read_status(job, values, reasons, slow, now) if values else None)
         return found
 
     def known_jobs(self) -> list[str]:
@@ -314,7 +340,7 @@ class Frontier:
                 pipeline.hget(f"{self._prefix}:job:{job}", "ended")
             pipeline.time()
             *ended, (seconds, _) = pipeline.execute()
-        latest = seconds * 1000 - _ms(ago)
+        latest = seconds * 1000 - ms(ago)
         return [job for job, at in zip(jobs, ended, strict=True) if at is not None and int(at) <= latest]
 
     # --- workers -------------------------------------------------------------------------------------------------
@@ -348,98 +374,9 @@ class Frontier:
     def claim_ring(self, queue: str) -> bool:
         """True for the one caller that should ring now; nobody else needs to until it was answered or is stale."""
         with translated_errors("ring"):
-            return bool(self._client.set(f"{self._prefix}:ring:{queue}", 1, nx=True, px=_ms(RING_LIFETIME)))
+            return bool(self._client.set(f"{self._prefix}:ring:{queue}", 1, nx=True, px=ms(RING_LIFETIME)))
 
     def answer_ring(self, queue: str) -> None:
         """A slice has come to the door: the next ring may follow."""
         with translated_errors("ring"):
             self._client.delete(f"{self._prefix}:ring:{queue}")
-
-
-def _burst(rate: float) -> float:
-    return max(1.0, rate * BURST_WINDOW_S)
-
-
-def _or_none(value: Arg | None) -> Arg:
-    return "" if value is None else value
-
-
-def _limits(spec: JobSpec) -> dict[str, Arg]:
-    """A job's limits as its hash has them, in the order of create.lua."""
-    rate, parallel = spec.requests_per_second, spec.requests_at_once
-    rate = DEFAULT_MANNERS.rate if rate is None else rate
-    return {
-        "queue": spec.queue,
-        "rate": rate,
-        "burst": _burst(rate),
-        "parallel": DEFAULT_MANNERS.parallel if parallel is None else parallel,
-        "weight": spec.weight,
-        "pages": spec.pages or 0,
-    }
-
-
-def _status(
-    job: str, values: dict[str, str], reasons: dict[str, str], slow: list[tuple[str, float]], now_ms: int
-) -> JobStatus:
-    state = JobState(values["state"])
-    return JobStatus(
-        job,
-        state,
-        Counters(**{name: int(values.get(name, 0)) for name in _COUNTERS}),
-        {name: int(count) for name, count in reasons.items()},
-        tuple(HostSpeed(host, int(latency)) for host, latency in slow),
-        _optional_int(values.get("started")),
-        _optional_int(values.get("ended")),
-        now_ms,
-        values.get("open") == "1" and not state.ended,
-        _rate(values, now_ms),
-    )
-
-
-def _rate(values: dict[str, str], now_ms: int) -> float:
-    """Pages a second since the earlier mark, or since the first lease."""
-    since = values.get("since") or values.get("started")
-    if since is None or "ended" in values:
-        return 0.0
-    done = int(values.get("done", 0)) - int(values.get("since_done", 0))
-    return round(1000 * done / max(RATE_LEAST_MS, now_ms - int(since)), 2)
-
-
-def _triple(candidate: Candidate) -> tuple[Arg, Arg, Arg]:
-    if isinstance(candidate, Request):
-        return candidate.url.fingerprint, candidate.url.host, f"{candidate.level.value}{encode(candidate)}"
-    return candidate.url.fingerprint, "", candidate.reason
-
-
-def _block(settlement: Settlement) -> tuple[Arg, ...]:
-    lease = settlement.lease
-    entry = ""
-    if settlement.outcome is Outcome.RETRY:
-        entry = encode(replace(lease.request, attempt=lease.request.attempt + settlement.counts))
-    return (
-        lease.group,
-        lease.index,
-        settlement.outcome.value,
-        settlement.reason,
-        _ms(settlement.delay),
-        _ms(settlement.hold_host),
-        _ms(settlement.latency),
-        settlement.received,
-        entry,
-    )
-
-
-def _state(value: str) -> JobState | None:
-    return JobState(value) if value else None
-
-
-def _wait(ms: int) -> timedelta:
-    return timedelta(milliseconds=min(ms, LONGEST_WAIT_MS))
-
-
-def _ms(duration: timedelta) -> int:
-    return round(duration.total_seconds() * 1000)
-
-
-def _optional_int(value: str | None) -> int | None:
-    return None if value is None else int(value)

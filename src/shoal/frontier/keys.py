@@ -1,7 +1,8 @@
 """Every key that the frontier keeps in Redis: this is the one list.
 
 The Lua prelude builds the same names; a test holds the two together. `{P}` is the prefix, J a job, H a host (name and,
-unless it is the scheme's own, port), Q a queue, B a bucket, L a level, G a lease group, K an API key, W a worker.
+unless it is the scheme's own, port; `@domain` and `#address` are buckets that several hosts share), Q a queue, T a
+tenant, B a bucket, L a level, G a lease group, K an API key, W a worker, O an origin.
 """
 
 from __future__ import annotations
@@ -29,16 +30,31 @@ KEYS: tuple[KeyPattern, ...] = (
     KeyPattern("ready", "{P}:ready:{J}", "zset", "host with a queue → ms when it may be asked; inf = at its cap",
                "until empty or cancel"),
     KeyPattern("delayed", "{P}:delayed:{J}", "zset", "record → ms when it is due", "until empty or cancel"),
-    KeyPattern("due", "{P}:due:{Q}", "zset", "running job → ms of its earliest ready host or delayed request",
-               "until empty"),
-    KeyPattern("turn", "{P}:turn:{Q}", "zset", "job → virtual time, for fair shares", "until the job ends"),
+    KeyPattern("lag", "{P}:lag:{J}", "zset", "slow host with a queue → ms when it may be asked",
+               "until empty or cancel"),
+    KeyPattern("spend", "{P}:spend:{J}", "hash", "pages, bytes and first lease of each host, for its budgets",
+               "until forget"),
+    KeyPattern("due", "{P}:due:{Q}", "zset", "tenant → ms of its earliest job", "until empty"),
+    KeyPattern("due_jobs", "{P}:due:{Q}:{T}", "zset",
+               "running job → ms of its earliest ready host or delayed request", "until empty"),
+    KeyPattern("turn", "{P}:turn:{Q}", "zset", "tenant → virtual time, for fair shares", "for good"),
+    KeyPattern("turn_jobs", "{P}:turn:{Q}:{T}", "zset", "job → virtual time within its tenant", "until the job ends"),
     KeyPattern("clock", "{P}:clock:{Q}", "string", "virtual time last served", "a day unused"),
-    KeyPattern("host", "{P}:host:{H}", "hash", "next slot, in flight, limits, hold, latency", "a day unused"),
-    KeyPattern("waiters", "{P}:waiters:{H}", "set", "jobs that wait for the host to fall below its cap",
-               "until it does; a day at most"),
+    KeyPattern("clock_jobs", "{P}:clock:{Q}:{T}", "string", "virtual time last served of a tenant", "a day unused"),
+    KeyPattern("rivals", "{P}:rivals:{Q}:{H}", "zset", "tenant → virtual time on a host that several jobs want",
+               "until one is left; a day unused"),
+    KeyPattern("rival_jobs", "{P}:rival:{Q}:{T}:{H}", "zset", "job → virtual time on the host within its tenant",
+               "until one is left; a day unused"),
+    KeyPattern("host", "{P}:host:{H}", "hash", "next slot, in flight, limits, hold, pace, latency, breaker",
+               "a day unused"),
+    KeyPattern("waiters", "{P}:waiters:{H}", "set", "`job host` that waits for room in the host's bucket",
+               "until there is; a day at most"),
+    KeyPattern("notes", "{P}:notes:{H}", "list", "the last ten decisions about the host, and why", "a day unused"),
+    KeyPattern("robots", "{P}:robots:{O}", "string", "a worker fetches this robots.txt", "30 s"),
     KeyPattern("leases", "{P}:leases", "zset", "lease group → deadline in ms", "until empty"),
     KeyPattern("lease", "{P}:lease:{G}", "hash", "index → record", "until settled, released or reaped"),
     KeyPattern("sequence", "{P}:sequence", "string", "number of the last lease group", "for good"),
+    KeyPattern("tenants", "{P}:tenants", "hash", "tenant → weight", "for good"),
     KeyPattern("jobs", "{P}:jobs", "set", "jobs that the frontier knows", "until forget"),
     KeyPattern("depth", "{P}:depth:{Q}", "hash", "how many requests are queued, delayed, leased", "for good"),
     KeyPattern("hosts", "{P}:hosts", "zset", "host → ms when it was last asked or set", "a day unused"),

@@ -11,7 +11,17 @@ from typing import Any, cast
 import orjson
 import redis
 
-from shoal.core.model import ALL_QUEUES, Event, HostStatus, Load, QueueDepth, WorkerBeat
+from shoal.core.model import (
+    ALL_QUEUES,
+    Breaker,
+    Decision,
+    Event,
+    HostStatus,
+    Lane,
+    Load,
+    QueueDepth,
+    WorkerBeat,
+)
 from shoal.frontier.scripts import connect, translated_errors
 
 READ_EVENTS_AT_MOST = 1_000
@@ -39,13 +49,23 @@ class Watch:
             pipeline = self._client.pipeline(transaction=False)
             for queue in ALL_QUEUES:
                 pipeline.hmget(f"{self._prefix}:depth:{queue}", ["queued", "delayed", "leased"])
-                pipeline.zcard(f"{self._prefix}:due:{queue}")
+                pipeline.zrange(f"{self._prefix}:due:{queue}", 0, -1)
             found = pipeline.execute()
+            tenants = {queue: found[2 * i + 1] for i, queue in enumerate(ALL_QUEUES)}
+            due = self._due_jobs(tenants)
         depths: list[QueueDepth] = []
         for i, queue in enumerate(ALL_QUEUES):
             queued, delayed, leased = (int(n or 0) for n in found[2 * i])
-            depths.append(QueueDepth(queue, queued, delayed, leased, found[2 * i + 1]))
+            depths.append(QueueDepth(queue, queued, delayed, leased, due[queue]))
         return depths
+
+    def _due_jobs(self, tenants: dict[str, list[str]]) -> dict[str, int]:
+        pipeline = self._client.pipeline(transaction=False)
+        for queue, names in tenants.items():
+            for tenant in names:
+                pipeline.zcard(f"{self._prefix}:due:{queue}:{tenant}")
+        counts = iter(pipeline.execute())
+        return {queue: sum(next(counts) for _ in names) for queue, names in tenants.items()}
 
     def load(self) -> Load:
         """URLs that wait, and Redis' memory."""
@@ -100,9 +120,13 @@ class Watch:
             for _, host in names:
                 pipeline.hgetall(f"{self._prefix}:host:{host}")
                 pipeline.scard(f"{self._prefix}:waiters:{host}")
+                pipeline.lrange(f"{self._prefix}:notes:{host}", 0, -1)
             (seconds, micros), *found = pipeline.execute()
         now = seconds * 1000 + micros // 1000
-        return [_host(host, seen, found[2 * i], found[2 * i + 1], now) for i, (seen, host) in enumerate(names)]
+        return [
+            _host(host, seen, found[3 * i], found[3 * i + 1], found[3 * i + 2], now)
+            for i, (seen, host) in enumerate(names)
+        ]
 
     # --- workers -------------------------------------------------------------------------------------------------
 
@@ -156,20 +180,42 @@ def _event(entry: Any) -> Event:
     return Event(number, values.get("job", ""), values.get("kind", ""), values.get("state", ""))
 
 
-def _host(host: str, seen_ms: int, values: dict[str, str], waiting: int, now: int) -> HostStatus:
+def _host(host: str, seen_ms: int, values: dict[str, str], waiting: int, notes: list[str], now: int) -> HostStatus:
     def left(name: str) -> timedelta:
         return timedelta(milliseconds=max(0, round(float(values.get(name, 0)) - now)))
 
-    rate, parallel, latency = values.get("rate"), values.get("parallel"), values.get("latency")
+    def number(name: str) -> float | None:
+        return float(values[name]) if name in values else None
+
+    parallel, latency = number("parallel"), number("latency")
     return HostStatus(
         host,
-        None if rate is None else float(rate),
-        None if parallel is None else int(float(parallel)),
+        number("rate"),
+        None if parallel is None else int(parallel),
         "paused" in values,
         left("hold"),
         left("slot"),
         int(values.get("inflight", 0)),
-        None if latency is None else int(float(latency)),
+        None if latency is None else int(latency),
         waiting,
         seen_ms,
+        Lane.SLOW if values.get("slow") else None,
+        number("pace"),
+        _breaker(values, now),
+        max(left("probe_at"), left("gone"), left("probing")),
+        number("delay"),
+        values.get("group", ""),
+        values.get("address", "").removeprefix("#"),
+        tuple(_decision(line) for line in notes),
     )
+
+
+def _breaker(values: dict[str, str], now: int) -> Breaker:
+    if float(values.get("gone", 0)) > now:
+        return Breaker.DOWN
+    return Breaker.TRIPPED if "trip" in values or "gone" in values else Breaker.CLOSED
+
+
+def _decision(line: str) -> Decision:
+    at, what, reason = line.split(" ", 2)
+    return Decision(int(at), what, reason)

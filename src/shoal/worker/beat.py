@@ -85,7 +85,7 @@ class Beat:
     """One beat, in the foreground or in a thread of a worker."""
 
     def __init__(self, settings: Settings, app: Celery) -> None:
-        self._frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix)
+        self._frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix, settings.manners)
         self._service = Service(
             app, scheduler_cls=partial(Metronome, frontier=self._frontier), remote_control=False, max_interval=TICK_S
         )

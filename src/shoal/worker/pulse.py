@@ -41,7 +41,7 @@ class Pulse:
 
     def __init__(self, settings: Settings, app: Celery) -> None:
         self._settings = settings
-        self._frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix)
+        self._frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix, settings.manners)
         self._bell = Doorbell(app, self._frontier)
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._started_ms = time.time_ns() // 1_000_000

@@ -108,7 +108,7 @@ class Worker:
     def _open(self) -> Platform:
         """The platform of this process, opened after the fork."""
         if self._platform is None:
-            frontier = Frontier.at(redis_urls(self._settings).frontier, self._settings.prefix)
+            frontier = Frontier.at(redis_urls(self._settings).frontier, self._settings.prefix, self._settings.manners)
             self._platform = Platform.open(self._settings, frontier, Doorbell(self._app, frontier).ring)
         return self._platform
 

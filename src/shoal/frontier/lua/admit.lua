@@ -4,7 +4,7 @@
 -- returns {state or '', admitted, duplicates, filtered, over budget}
 local job = ARGV[1]
 local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'pages', 'admitted', 'dead', 'dropped', 'seen', 'base',
-  'split', 'redirects')
+  'split', 'redirects', 'spent', 'host_pages', 'host_bytes', 'host_seconds')
 if not j[1] then return { '', 0, 0, 0, 0 } end
 if j[2] or j[1] == 'cancelled' then return { j[1], 0, 0, 0, 0 } end
 
@@ -39,6 +39,33 @@ local function is_hop(payload)
   return hops and hops ~= '0'
 end
 
+-- Budgets for each host of the job: what is left of its pages, and whether its bytes or its time are used up.
+local host_budgets = number(12) + number(13) + number(14) > 0
+local hosts = {}
+local function host_left(host)
+  local h = hosts[host]
+  if h then return h end
+  local v = redis.call('HMGET', spend_key(job), 'p ' .. host, 'b ' .. host, 's ' .. host)
+  h = { pages = number(12) > 0 and number(12) - (tonumber(v[1]) or 0) or NEVER, new = 0 }
+  if number(13) > 0 and (tonumber(v[2]) or 0) >= number(13) then h.over = 'over_host_bytes' end
+  if number(14) > 0 and v[3] and now - tonumber(v[3]) >= number(14) * 1000 then h.over = 'over_host_seconds' end
+  hosts[host] = h
+  return h
+end
+
+-- Why a URL is beyond a budget, or nil. A redirect's target needs none for its page.
+local function beyond(host, payload)
+  if j[11] then return j[11] end
+  local hop = is_hop(payload)
+  if budget <= 0 and not hop then return 'over_budget' end
+  if not host_budgets then return nil end
+  local h = host_left(host)
+  if h.over then return h.over end
+  if h.pages <= 0 and not hop then return 'over_host_budget' end
+  h.pages = h.pages - 1
+  h.new = h.new + 1
+end
+
 local lines, order = {}, {} -- entries by 'level host', in order of arrival
 local admitted, duplicates, filtered, over = 0, tonumber(ARGV[2]), 0, 0
 local reasons = {}
@@ -52,17 +79,21 @@ for i = 3, #ARGV, 3 do
     if host == '' then
       filtered = filtered + 1
       reasons[payload] = (reasons[payload] or 0) + 1
-    elseif budget <= 0 and not is_hop(payload) then
-      over = over + 1
     else
-      budget = budget - 1
-      admitted = admitted + 1
-      local line = string.sub(payload, 1, 1) .. host
-      if not lines[line] then
-        lines[line] = {}
-        order[#order + 1] = line
+      local why = beyond(host, payload)
+      if why then
+        over = over + 1
+        reasons[why] = (reasons[why] or 0) + 1
+      else
+        budget = budget - 1
+        admitted = admitted + 1
+        local line = string.sub(payload, 1, 1) .. host
+        if not lines[line] then
+          lines[line] = {}
+          order[#order + 1] = line
+        end
+        table.insert(lines[line], string.sub(payload, 2))
       end
-      table.insert(lines[line], string.sub(payload, 2))
     end
   end
 end
@@ -70,7 +101,11 @@ end
 for _, line in ipairs(order) do
   enqueue(job, string.sub(line, 2), string.sub(line, 1, 1), lines[line], false)
 end
-if over > 0 then reasons['over_budget'] = over end
+if number(12) > 0 then
+  for host, h in pairs(hosts) do
+    if h.new > 0 then redis.call('HINCRBY', spend_key(job), 'p ' .. host, h.new) end
+  end
+end
 for reason, n in pairs(reasons) do redis.call('HINCRBY', reasons_key(job), 'filtered:' .. reason, n) end
 redis.call('HSET', job_key(job), 'base', base, 'split', split)
 add(job, 'seen', admitted + filtered + over)

@@ -1,14 +1,16 @@
 -- configure_job.lua: change a job's limits or its queue while it runs.
--- ARGV[1] job   ARGV[2..] pairs: queue, rate, burst, parallel, weight, pages (as in create)
+-- ARGV[1] job   ARGV[2..] pairs: fields of the job's hash (as in create)
 -- returns {state or '', 1 when this call ended the job}
 local job = ARGV[1]
-local j = redis.call('HMGET', job_key(job), 'state', 'queue', 'queued', 'delayed', 'leased')
+local j = redis.call('HMGET', job_key(job), 'state', 'queue', 'queued', 'delayed', 'leased', 'tenant')
 if not j[1] then return { '', 0 } end
 redis.call('HSET', job_key(job), unpack(ARGV, 2))
 
 local function move_to(queue)
-  redis.call('ZREM', due_key(j[2]), job)
-  redis.call('ZREM', turn_key(j[2]), job)
+  leave_queue(job, j[2], j[6])
+  -- Slow hosts find their lane again by themselves.
+  redis.call('ZUNIONSTORE', ready_key(job), 2, ready_key(job), lag_key(job))
+  redis.call('DEL', lag_key(job))
   for i, place in ipairs({ 'queued', 'delayed', 'leased' }) do
     local n = tonumber(j[i + 2]) or 0
     if n ~= 0 then
@@ -21,14 +23,16 @@ end
 -- What waits beyond a smaller page budget is dropped, the last that came first.
 local function drop(excess)
   local dropped = 0
-  for _, host in ipairs(redis.call('ZRANGE', ready_key(job), 0, -1)) do
-    for level = 2, 0, -1 do
-      local gone = redis.call('RPOP', queue_key(job, host, level), math.max(0, excess - dropped))
-      dropped = dropped + (gone and #gone or 0)
+  for _, list in ipairs({ ready_key(job), lag_key(job) }) do
+    for _, host in ipairs(redis.call('ZRANGE', list, 0, -1)) do
+      if dropped >= excess then break end
+      for level = 2, 0, -1 do
+        local gone = redis.call('RPOP', queue_key(job, host, level), math.max(0, excess - dropped))
+        dropped = dropped + (gone and #gone or 0)
+      end
+      local left = redis.call('EXISTS', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2))
+      if left == 0 then redis.call('ZREM', list, host) end
     end
-    local left = redis.call('EXISTS', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2))
-    if left == 0 then redis.call('ZREM', ready_key(job), host) end
-    if dropped >= excess then break end
   end
   add(job, 'queued', -dropped)
   add(job, 'dropped', dropped)
@@ -38,15 +42,24 @@ end
 
 -- Under new limits every host may be asked at once; those that cannot take more yet say so at the next lease.
 local function wake_hosts()
-  for _, host in ipairs(redis.call('ZRANGEBYSCORE', ready_key(job), '+inf', '+inf')) do
-    redis.call('SREM', waiters_key(host), job)
+  for _, list in ipairs({ ready_key(job), lag_key(job) }) do
+    if redis.call('EXISTS', list) == 1 then redis.call('ZUNIONSTORE', list, 1, list, 'WEIGHTS', 0) end
   end
-  redis.call('ZUNIONSTORE', ready_key(job), 1, ready_key(job), 'WEIGHTS', 0)
+end
+
+-- More time, or less: counted from the first lease, without the pauses.
+local function set_deadline()
+  local d = redis.call('HMGET', job_key(job), 'started', 'seconds', 'rested')
+  local seconds = tonumber(d[2]) or 0
+  if not d[1] or seconds == 0 then return redis.call('HDEL', job_key(job), 'deadline') end
+  redis.call('HSET', job_key(job), 'deadline', tonumber(d[1]) + seconds * 1000 + (tonumber(d[3]) or 0))
 end
 
 local queue = redis.call('HGET', job_key(job), 'queue')
 if queue ~= j[2] then move_to(queue) end
 wake_hosts()
+set_deadline()
+redis.call('HDEL', job_key(job), 'spent')
 local b = redis.call('HMGET', job_key(job), 'pages', 'admitted', 'dead', 'dropped', 'redirects', 'ended')
 local pages = tonumber(b[1]) or 0
 if pages > 0 and not b[6] then

@@ -12,6 +12,7 @@ if stop > 0 then
   redis.call('HSET', job_key(job), 'base', stop, 'split', 0)
   return 0
 end
-redis.call('UNLINK', job_key(job), reasons_key(job), slow_key(job), ready_key(job), delayed_key(job))
+redis.call('UNLINK', job_key(job), reasons_key(job), slow_key(job), ready_key(job), lag_key(job), delayed_key(job),
+  spend_key(job))
 redis.call('SREM', JOBS, job)
 return 1

@@ -1,57 +1,268 @@
 -- lease.lua: give one worker the requests that may be fetched now.
--- ARGV[1] limit   ARGV[2] lease_ms   ARGV[3..] queues, the most urgent first
--- returns {group, ms until more is due (0 = at once, -1 = nothing waits), expired leases, record, …}
+-- ARGV[1] limit   ARGV[2] lease_ms   ARGV[3] requests at once to one address (0 = any)
+-- ARGV[4] 1 when a host must be introduced (`meet`) before it is asked
+-- ARGV[5..] pairs: queue, requests from it at most; the most urgent queue first
+-- returns {group, ms until more is due (0 = at once, -1 = nothing waits), expired leases,
+--   {job that ended by this call, …}, {'queue mark rate parallel source count', …}, {record, …}}
 --
--- For each queue: the due jobs by their turn (virtual time, so that shares follow weights), of each its ready hosts,
--- of each host as many entries as its rate, its cap and its share of the batch allow.
+-- For each queue: the due tenants by their turn (virtual time, so that shares follow weights), of each its due jobs by
+-- theirs, of each job its ready hosts, of each host as many entries as its rate, its cap and the batch allow. A host
+-- that several jobs want goes to the one whose turn it is on that host.
 local limit, lease_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
-local MAX_JOBS, MAX_HOSTS, PASSES, QUANTUM = 64, 256, 8, 8
-local records, taken_of, touched = {}, {}, {}
+local address_cap, introduces = tonumber(ARGV[3]), ARGV[4] == '1'
+local MAX_JOBS, MAX_HOSTS, PASSES, QUANTUM, RIVALS = 64, 256, 8, 8, 8
+local BURST_MS, UNPROVEN_CAP, RECHECK_MS, INTRODUCE_MS, SILENT_MS, MET_MS = 100, 64, 10000, 200, 2000, 3600000
+local records, chunks, taken_of, touched, shrunk, ended = {}, {}, {}, {}, {}, {}
 
-local function put_off(job, host, at)
-  redis.call('ZADD', ready_key(job), string.format('%.3f', at), host)
+-- --- what is known: each job and host is read once ---------------------------------------------------------------
+
+local known_jobs, known_hosts, changed = {}, {}, {}
+
+local function job_of(job)
+  local j = known_jobs[job]
+  if j then return j end
+  local v = redis.call('HMGET', job_key(job), 'state', 'queue', 'tenant', 'weight', 'rate', 'parallel', 'rate0',
+    'parallel0', 'robots', 'bytes', 'received', 'deadline', 'host_bytes', 'host_seconds', 'ended')
+  j = { name = job, state = v[1], queue = v[2], tenant = v[3], weight = tonumber(v[4]) or 1, rate = tonumber(v[5] or ''),
+    parallel = tonumber(v[6] or ''), rate0 = tonumber(v[7]) or 0, parallel0 = tonumber(v[8]) or 0, robots = v[9] == '1',
+    bytes = tonumber(v[10]) or 0, received = tonumber(v[11]) or 0, deadline = tonumber(v[12] or ''),
+    host_bytes = tonumber(v[13]) or 0, host_seconds = tonumber(v[14]) or 0 }
+  known_jobs[job] = j
+  return j
 end
 
-local function park(job, host, paused)
-  redis.call('ZADD', ready_key(job), '+inf', host)
-  redis.call('SADD', waiters_key(host), job)
-  if paused then redis.call('PERSIST', waiters_key(host)) else redis.call('EXPIRE', waiters_key(host), DAY_S) end
+local function host_of(host)
+  local h = known_hosts[host]
+  if h then return h end
+  h = read_host(host)
+  h.name = host
+  for _, field in ipairs({ 'inflight', 'slot', 'rate', 'parallel', 'hold', 'delay', 'pace', 'quiet', 'trip', 'probe_at',
+    'probing', 'gone', 'met' }) do
+    h[field] = tonumber(h[field] or '')
+  end
+  h.inflight = h.inflight or 0
+  known_hosts[host] = h
+  return h
 end
 
--- How many requests the host takes now, and the time of its next free slot (a virtual-scheduling token bucket).
-local function room(job, limits, host, want)
-  local h = redis.call('HMGET', host_key(host), 'slot', 'inflight', 'rate', 'parallel', 'hold', 'burst',
-    'paused')
-  if h[7] then
-    park(job, host, true)
+local function write_hosts()
+  for host, fields in pairs(changed) do
+    local flat = {}
+    for field, value in pairs(fields) do
+      flat[#flat + 1] = field
+      flat[#flat + 1] = value
+    end
+    redis.call('HSET', host_key(host), unpack(flat))
+  end
+end
+
+local function set(h, field, value)
+  h[field] = tonumber(value) or value
+  changed[h.name] = changed[h.name] or {}
+  changed[h.name][field] = value
+end
+
+-- A field that is '' is as good as none.
+local function has(h, field) return h[field] and h[field] ~= '' end
+
+-- --- waiting -----------------------------------------------------------------------------------------------------
+
+-- A place is a (job, host) in the list in which it stands: ready, or lag when the host is slow.
+local function put_off(place, at)
+  redis.call('ZADD', place.list, string.format('%.3f', at), place.host)
+end
+
+-- Wait for room in a bucket; who is not woken looks again by himself, unless it takes an operator to make room.
+local function park(place, bucket, paused)
+  put_off(place, paused and NEVER or now + RECHECK_MS)
+  redis.call('SADD', waiters_key(bucket), place.job.name .. ' ' .. place.host)
+  if paused then redis.call('PERSIST', waiters_key(bucket)) else redis.call('EXPIRE', waiters_key(bucket), DAY_S) end
+end
+
+local function wait_until(place, bucket, at)
+  park(place, bucket)
+  put_off(place, at)
+end
+
+-- --- limits ------------------------------------------------------------------------------------------------------
+
+-- What a job asks a bucket at, whose word that is, and what the bucket is booked at. A job slower than others waits by
+-- itself; a job with no limit books nothing. 0 is unlimited.
+local function rate_of(j, b)
+  local plain, source = j.rate0, 'default'
+  if b.delay and j.robots then plain, source = 1 / b.delay, 'robots' end
+  local rate, booked = plain, plain
+  if b.rate then
+    rate, booked, source = b.rate, b.rate, 'operator'
+  elseif j.rate then
+    rate, source = j.rate, 'job'
+    booked = (rate == 0 or plain == 0) and rate or math.max(rate, plain)
+  end
+  local base = rate
+  if b.pace and (rate == 0 or b.pace < rate) then rate, source = b.pace, 'throttle' end
+  if b.pace and (booked == 0 or b.pace < booked) then booked = b.pace end
+  return rate, source, booked, base
+end
+
+local function parallel_of(j, h, b)
+  local parallel = b.parallel or j.parallel or j.parallel0
+  if parallel == 0 and not h.proven then return UNPROVEN_CAP end
+  return parallel
+end
+
+-- Is the host down? Returns the mark of a lease that is given all the same, or false.
+local function breaker(place, h, want)
+  if h.gone and h.gone > now then return '!', want end
+  if not (h.trip or h.gone) then return '', want end
+  local at = math.max(h.probing or 0, h.gone and 0 or h.probe_at or 0)
+  if at > now then
+    wait_until(place, h.name, at)
+    return false
+  end
+  return '?', 1
+end
+
+-- How many requests the host takes now from this place, and under what; 0 and the place waits.
+local function room(place, want)
+  local j, h = place.job, host_of(place.host)
+  local b = h.group and host_of(h.group) or h
+  if b.paused or h.paused then
+    park(place, b.paused and b.name or h.name, true)
     return 0
   end
-  local hold = tonumber(h[5]) or 0
+  local hold = math.max(b.hold or 0, h.hold or 0)
   if hold > now then
-    put_off(job, host, hold)
+    put_off(place, hold)
     return 0
   end
-  local rate, burst, parallel = limits.rate, limits.burst, tonumber(h[4]) or limits.parallel
-  if h[3] then rate, burst = tonumber(h[3]), tonumber(h[6]) end
-  local inflight, n, slot, interval = tonumber(h[2]) or 0, want, 0, 0
+  local mark, n = breaker(place, h, want)
+  if not mark then return 0 end
+  local rate, source, booked, base = rate_of(j, b)
+  local parallel = parallel_of(j, h, b)
+  local under = { mark = mark, rate = rate, source = source, booked = booked, base = base, parallel = parallel, b = b }
+  if mark == '!' then return n, under end
   if parallel > 0 then
-    if inflight >= parallel then
-      park(job, host)
+    if b.inflight >= parallel then
+      park(place, b.name)
       return 0
     end
-    n = math.min(n, parallel - inflight)
+    n = math.min(n, parallel - b.inflight)
   end
-  if rate > 0 then
-    interval = 1000 / rate
-    slot = math.max(tonumber(h[1]) or 0, now)
-    local free = math.floor(burst - (slot - now) / interval + 1e-6)
-    if free <= 0 then
-      put_off(job, host, slot - (burst - 1) * interval)
+  if introduces and not (h.met and (now - h.met < MET_MS or h.inflight > 0)) then
+    if h.inflight > 0 then
+      wait_until(place, h.name, now + INTRODUCE_MS)
       return 0
     end
-    n = math.min(n, free)
+    under.mark = '~'
+    return 1, under
   end
-  return n, { slot = slot, interval = interval, burst = burst, inflight = inflight, parallel = parallel }
+  if address_cap > 0 and h.address then
+    local a = host_of(h.address)
+    if a.inflight >= address_cap then
+      park(place, h.address)
+      return 0
+    end
+    n = math.min(n, address_cap - a.inflight)
+  end
+  if booked > 0 then
+    local interval, slot = 1000 / booked, math.max(b.slot or 0, now)
+    if slot > now + BURST_MS then
+      -- The hosts of a domain that wait for one bucket come one after the other, not all at once.
+      put_off(place, slot - BURST_MS + (b ~= h and (b.queue or 0) * interval / 2 or 0))
+      b.queue = (b.queue or 0) + 1
+      return 0
+    end
+    n = math.min(n, math.floor((now + BURST_MS - slot) / interval + 1e-6) + 1)
+    if rate < booked then n = math.min(n, math.floor(rate * BURST_MS / 1000) + 1) end
+  end
+  return n, under
+end
+
+-- --- whose turn it is on a host ----------------------------------------------------------------------------------
+
+local function lowest(key)
+  local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  return first[2] or '0'
+end
+
+local function join_rivals(queue, host, j)
+  local tenants, jobs = rivals_key(queue, host), rival_jobs_key(queue, host, j.tenant)
+  redis.call('ZADD', tenants, 'NX', lowest(tenants), j.tenant)
+  redis.call('ZADD', jobs, 'NX', lowest(jobs), j.name)
+  redis.call('EXPIRE', tenants, DAY_S)
+  redis.call('EXPIRE', jobs, DAY_S)
+end
+
+-- Who has nothing left on the host leaves; one that remains alone is no rival.
+local function leave_rivals(queue, host, j)
+  local tenants, jobs = rivals_key(queue, host), rival_jobs_key(queue, host, j.tenant)
+  redis.call('ZREM', jobs, j.name)
+  if redis.call('EXISTS', jobs) == 0 then redis.call('ZREM', tenants, j.tenant) end
+  local left = redis.call('ZRANGE', tenants, 0, 1)
+  if #left == 1 and redis.call('ZCARD', rival_jobs_key(queue, host, left[1])) == 1 then
+    redis.call('UNLINK', tenants, rival_jobs_key(queue, host, left[1]))
+    left = {}
+  end
+  if #left == 0 then set(host_of(host), 'shared', '') end
+end
+
+local function has_entries(job, host)
+  return redis.call('EXISTS', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2)) > 0
+end
+
+-- May this rival be served in place of the one whose place was looked at? One that has nothing here any more leaves.
+local function rival_place(queue, place, name)
+  if name == place.job.name then return place end
+  local j = job_of(name)
+  if j.state ~= 'running' or not has_entries(name, place.host) then
+    leave_rivals(queue, place.host, j)
+    return nil
+  end
+  local list = j.queue == queue and ready_key(name) or lag_key(name)
+  local at = tonumber(redis.call('ZSCORE', list, place.host) or '')
+  if not at then return nil end
+  local waiter = name .. ' ' .. place.host
+  if at > now and redis.call('SISMEMBER', waiters_key(place.host), waiter) == 0 then return nil end
+  return { job = j, host = place.host, list = list, queue = queue }
+end
+
+local function turn_on_host(queue, place)
+  local h = host_of(place.host)
+  if not has(h, 'shared') then
+    if not h.owner or h.owner == place.job.name then return place end
+    set(h, 'shared', 1)
+    local owner = job_of(h.owner)
+    if owner.tenant then join_rivals(queue, place.host, owner) end
+  end
+  join_rivals(queue, place.host, place.job)
+  for _, tenant in ipairs(redis.call('ZRANGE', rivals_key(queue, place.host), 0, RIVALS - 1)) do
+    for _, name in ipairs(redis.call('ZRANGE', rival_jobs_key(queue, place.host, tenant), 0, RIVALS - 1)) do
+      local found = rival_place(queue, place, name)
+      if found then return found end
+    end
+  end
+  return place
+end
+
+local function weight_of_tenant(tenant)
+  return tonumber(redis.call('HGET', TENANTS, tenant) or '') or 1
+end
+
+local function charge_on_host(queue, host, j, n)
+  redis.call('ZADD', rivals_key(queue, host), 'XX', 'INCR', n / weight_of_tenant(j.tenant), j.tenant)
+  redis.call('ZADD', rival_jobs_key(queue, host, j.tenant), 'XX', 'INCR', n / j.weight, j.name)
+end
+
+-- --- taking ------------------------------------------------------------------------------------------------------
+
+local turns = {} -- key of a zset → name → virtual time
+local function charge(key, name, n)
+  if turns[key] and turns[key][name] then
+    turns[key][name] = turns[key][name] + n
+    redis.call('ZADD', key, string.format('%.6f', turns[key][name]), name)
+  else
+    redis.call('ZINCRBY', key, string.format('%.6f', n), name)
+  end
 end
 
 local function pop(job, host, n)
@@ -70,29 +281,149 @@ local function pop(job, host, n)
 end
 
 -- When may the host be asked again for this job?
-local function reschedule(job, host, state)
-  if redis.call('EXISTS', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2)) == 0 then
-    redis.call('ZREM', ready_key(job), host)
-  elseif state.parallel > 0 and state.inflight >= state.parallel then
-    park(job, host)
+local function reschedule(place, under, got)
+  local j, b = place.job, under.b
+  if not has_entries(j.name, place.host) then
+    redis.call('ZREM', place.list, place.host)
+    if has(host_of(place.host), 'shared') then leave_rivals(place.queue, place.host, j) end
+  elseif under.mark == '~' then
+    wait_until(place, place.host, now + INTRODUCE_MS)
+  elseif under.mark == '!' then
+    put_off(place, now)
+  elseif under.parallel > 0 and b.inflight >= under.parallel then
+    park(place, b.name)
   else
-    put_off(job, host, math.max(now, state.slot - (state.burst - 1) * state.interval))
+    local at = now
+    if under.booked > 0 then at = math.max(at, (b.slot or 0) - BURST_MS) end
+    if under.rate > 0 and under.rate < under.booked then at = math.max(at, now + got * 1000 / under.rate) end
+    put_off(place, at)
   end
 end
 
-local function take_from_host(job, limits, host, want)
-  local n, state = room(job, limits, host, want)
-  if n == 0 then return 0 end
-  local got = pop(job, host, n)
-  if got > 0 then
-    state.inflight = state.inflight + got
-    state.slot = state.slot + got * state.interval
-    redis.call('HSET', host_key(host), 'inflight', state.inflight)
-    -- A job without a rate books no slots, nor does it free those that others have booked.
-    if state.interval > 0 then redis.call('HSET', host_key(host), 'slot', string.format('%.3f', state.slot)) end
+local function count_in_flight(h, b, got)
+  if h.inflight == 0 then set(h, 'quiet', now) end
+  set(h, 'inflight', h.inflight + got)
+  if b ~= h then set(b, 'inflight', b.inflight + got) end
+  if h.address then
+    local a = host_of(h.address)
+    set(a, 'inflight', a.inflight + got)
   end
-  reschedule(job, host, state)
+end
+
+local function book(place, under, got)
+  local h, b = host_of(place.host), under.b
+  count_in_flight(h, b, got)
+  if h.owner ~= place.job.name then set(h, 'owner', place.job.name) end
+  if under.mark == '?' then set(h, 'probing', now + lease_ms) end
+  if under.mark == '!' or under.mark == '~' then return end
+  if b.base ~= under.base then set(b, 'base', under.base) end
+  if under.booked > 0 then
+    set(b, 'slot', string.format('%.3f', math.max(b.slot or 0, now) + got * 1000 / under.booked))
+  end
+end
+
+local function serve_place(place, n, under)
+  local j, queue = place.job, place.queue
+  local got = pop(j.name, place.host, n)
+  if got > 0 then
+    book(place, under, got)
+    chunks[#chunks + 1] = string.format('%s %s%s %s %d %s %d', queue, '.', under.mark, under.rate, under.parallel,
+      under.source, got)
+    taken_of[j.name] = (taken_of[j.name] or 0) + got
+    touched[j.name] = true
+    charge(turn_key(queue), j.tenant, got / weight_of_tenant(j.tenant))
+    charge(turn_jobs_key(queue, j.tenant), j.name, got / j.weight)
+    if has(host_of(place.host), 'shared') then charge_on_host(queue, place.host, j, got) end
+    if j.host_seconds > 0 then redis.call('HSETNX', spend_key(j.name), 's ' .. place.host, now) end
+  end
+  reschedule(place, under, got)
   return got
+end
+
+-- --- budgets -----------------------------------------------------------------------------------------------------
+
+-- Why a host gets no more requests of this job, if so.
+local function host_spent(j, host)
+  if j.host_bytes == 0 and j.host_seconds == 0 then return nil end
+  local spent = redis.call('HMGET', spend_key(j.name), 'b ' .. host, 's ' .. host)
+  if j.host_bytes > 0 and (tonumber(spent[1]) or 0) >= j.host_bytes then return 'over_host_bytes' end
+  if j.host_seconds > 0 and spent[2] and now - tonumber(spent[2]) >= j.host_seconds * 1000 then
+    return 'over_host_seconds'
+  end
+end
+
+local function drop_host(place, reason)
+  local dropped = 0
+  for level = 0, 2 do
+    local queue = queue_key(place.job.name, place.host, level)
+    dropped = dropped + redis.call('LLEN', queue)
+    redis.call('UNLINK', queue)
+  end
+  redis.call('ZREM', place.list, place.host)
+  add(place.job.name, 'queued', -dropped)
+  add(place.job.name, 'dropped', dropped)
+  redis.call('HINCRBY', reasons_key(place.job.name), 'filtered:' .. reason, dropped)
+  touched[place.job.name], shrunk[place.job.name] = true, true
+end
+
+-- A job that has used up its bytes or its time: what waits is dropped.
+local function job_spent(j)
+  local reason = (j.bytes > 0 and j.received >= j.bytes and 'over_bytes')
+    or (j.deadline and now >= j.deadline and 'over_seconds')
+  if not reason then return false end
+  write_sums()
+  local dropped = drop_waiting(j.name)
+  if dropped > 0 then redis.call('HINCRBY', reasons_key(j.name), 'filtered:' .. reason, dropped) end
+  redis.call('HSET', job_key(j.name), 'spent', reason)
+  touched[j.name], shrunk[j.name] = true, true
+  return true
+end
+
+-- --- lanes -------------------------------------------------------------------------------------------------------
+
+-- A slow host leaves the lane of a job for the slow one, and comes back. True when the place has moved.
+local function moves_lane(place)
+  local j, h = place.job, host_of(place.host)
+  local home = j.queue == place.queue
+  if home and not slow_lane(j.queue) then return false end
+  if home and not has(h, 'slow') and h.inflight > 0 and now - (h.quiet or now) > SILENT_MS then
+    set(h, 'slow', 1)
+    note(place.host, 'slow_lane', string.format('no answer for %d ms', now - h.quiet))
+  end
+  if home == not has(h, 'slow') then return false end
+  local to = home and lag_key(j.name) or ready_key(j.name)
+  local at = redis.call('ZSCORE', place.list, place.host)
+  redis.call('ZREM', place.list, place.host)
+  redis.call('ZADD', to, at, place.host)
+  touched[j.name] = true
+  return true
+end
+
+-- --- rounds ------------------------------------------------------------------------------------------------------
+
+local function take_from_host(queue, j, host, list, want)
+  local place = { job = j, host = host, list = list, queue = queue }
+  if moves_lane(place) then return 0 end
+  local reason = host_spent(j, host)
+  if reason then
+    drop_host(place, reason)
+    return 0
+  end
+  local n, under = room(place, want)
+  if n == 0 then return 0 end
+  if under.mark == '' then
+    local rival = turn_on_host(queue, place)
+    if rival ~= place then
+      local m, terms = room(rival, want)
+      if m > 0 then
+        redis.call('SREM', waiters_key(host), rival.job.name .. ' ' .. host)
+        local got = serve_place(rival, m, terms)
+        room(place, 1) -- the place looked at waits for what is left, or is served in the next pass
+        return got
+      end
+    end
+  end
+  return serve_place(place, n, under)
 end
 
 -- Delayed requests whose time has come go to the front level of their queues.
@@ -108,73 +439,74 @@ local function promote(job)
   add(job, 'queued', #due)
 end
 
-local function take_from_job(job, limits, quota)
-  promote(job)
-  local got = 0
+local function take_from_job(queue, name, want)
+  local j = job_of(name)
+  touched[name] = true
+  if j.state ~= 'running' or job_spent(j) then return 0 end
+  local home = j.queue == queue
+  if home then promote(name) end
+  local got, list = 0, home and ready_key(name) or lag_key(name)
   for _ = 1, PASSES do
-    local hosts = redis.call('ZRANGEBYSCORE', ready_key(job), '-inf', now, 'LIMIT', 0, MAX_HOSTS)
+    local hosts = redis.call('ZRANGEBYSCORE', list, '-inf', now, 'LIMIT', 0, MAX_HOSTS)
     if #hosts == 0 then break end
-    local share = math.ceil((quota - got) / #hosts)
+    local share = math.ceil((want - got) / #hosts)
     for _, host in ipairs(hosts) do
-      got = got + take_from_host(job, limits, host, math.min(share, quota - got))
-      if got >= quota then return got end
+      got = got + take_from_host(queue, j, host, list, math.min(share, want - got))
+      if got >= want then return got end
     end
   end
   return got
 end
 
-local function limits_of(job)
-  local j = redis.call('HMGET', job_key(job), 'rate', 'burst', 'parallel', 'weight')
-  return { rate = tonumber(j[1]), burst = tonumber(j[2]), parallel = tonumber(j[3]), weight = tonumber(j[4]) }
-end
-
-local function by_turn(a, b)
-  if a.turn == b.turn then return a.job < b.job end
-  return a.turn < b.turn
-end
-
--- The due jobs of a queue. One that was idle starts at the present virtual time: it neither saves up nor waits.
-local function due_jobs(queue)
-  local jobs = redis.call('ZRANGEBYSCORE', due_key(queue), '-inf', now, 'LIMIT', 0, MAX_JOBS)
-  if #jobs == 0 then return jobs end
-  local clock = tonumber(redis.call('GET', clock_key(queue)) or 0)
-  local turns = redis.call('ZMSCORE', turn_key(queue), unpack(jobs))
-  local order = {}
-  for i, job in ipairs(jobs) do
-    order[i] = { job = job, turn = math.max(tonumber(turns[i] or 0), clock), limits = limits_of(job) }
+-- The due members of a rotation by their turn. One that was idle starts at the present virtual time: it neither saves
+-- up nor waits. Of more than fit, others come first each time.
+local function in_turn(due, turn, clock)
+  local count = redis.call('ZCOUNT', due, '-inf', now)
+  if count == 0 then return {} end
+  local offset = count > MAX_JOBS and (now * 7919) % (count - MAX_JOBS + 1) or 0
+  local names = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', offset, MAX_JOBS)
+  local present = tonumber(redis.call('GET', clock) or 0)
+  local scores = redis.call('ZMSCORE', turn, unpack(names))
+  turns[turn] = turns[turn] or {}
+  local first = NEVER
+  for i, name in ipairs(names) do
+    turns[turn][name] = math.max(tonumber(scores[i] or 0), present)
+    first = math.min(first, turns[turn][name])
   end
-  table.sort(order, by_turn)
-  redis.call('SET', clock_key(queue), string.format('%.3f', order[1].turn), 'EX', DAY_S)
-  return order
+  if first > present then redis.call('SET', clock, string.format('%.6f', first), 'EX', DAY_S) end
+  local at = turns[turn]
+  table.sort(names, function(a, b)
+    if at[a] == at[b] then return a < b end
+    return at[a] < at[b]
+  end)
+  return names
 end
 
-local function serve(queue)
-  local order = due_jobs(queue)
-  while #order > 0 and #records < limit do
-    local first = order[1]
-    local quota = math.min(limit - #records, math.max(QUANTUM, math.ceil((limit - #records) / #order)))
-    local got = take_from_job(first.job, first.limits, quota)
-    taken_of[first.job] = (taken_of[first.job] or 0) + got
-    touched[first.job] = true
-    if got > 0 then
-      first.turn = first.turn + got / first.limits.weight
-      redis.call('ZADD', turn_key(queue), string.format('%.3f', first.turn), first.job)
-    end
-    if got < quota then table.remove(order, 1) else table.sort(order, by_turn) end
-  end
-end
-
-local function wait_ms(queues_from)
-  local wait = -1
-  for i = queues_from, #ARGV do
-    local first = redis.call('ZRANGE', due_key(ARGV[i]), 0, 0, 'WITHSCORES')
-    if first[2] then
-      local ms = math.max(0, math.ceil(tonumber(first[2]) - now))
-      if wait < 0 or ms < wait then wait = ms end
+-- Let the members of a rotation take in turn, until they have enough or nothing is left.
+local function share(due, turn, clock, want, take)
+  local got, names = 0, in_turn(due, turn, clock)
+  while #names > 0 and got < want do
+    local quota = math.min(want - got, math.max(QUANTUM, math.ceil((want - got) / #names)))
+    local name = table.remove(names, 1)
+    local taken = take(name, quota)
+    got = got + taken
+    if taken >= quota then
+      local at, place = turns[turn], 1
+      while names[place] and at[names[place]] <= at[name] do place = place + 1 end
+      table.insert(names, place, name)
     end
   end
-  return wait
+  return got
 end
+
+local function serve(queue, most)
+  return share(due_key(queue), turn_key(queue), clock_key(queue), most, function(tenant, quota)
+    return share(due_jobs_key(queue, tenant), turn_jobs_key(queue, tenant), clock_jobs_key(queue, tenant), quota,
+      function(job, want) return take_from_job(queue, job, want) end)
+  end)
+end
+
+-- --- the answer --------------------------------------------------------------------------------------------------
 
 -- A lost sequence starts at the time, not at 1: a lease from before a flush must not fit a group of today. Counted in
 -- eighths of a millisecond, time runs ahead of any sequence; and Lua still writes the number without an exponent.
@@ -184,6 +516,15 @@ local function next_group()
   group = now * 8
   redis.call('SET', SEQUENCE, string.format('%d', group))
   return group
+end
+
+local function note_start(job, n)
+  add(job, 'queued', -n)
+  add(job, 'leased', n)
+  if redis.call('HSETNX', job_key(job), 'started', now) == 1 then
+    local seconds = tonumber(redis.call('HGET', job_key(job), 'seconds')) or 0
+    if seconds > 0 then redis.call('HSET', job_key(job), 'deadline', now + seconds * 1000) end
+  end
 end
 
 local function record_group()
@@ -199,17 +540,31 @@ local function record_group()
   end
   redis.call('ZADD', LEASES, now + lease_ms, group)
   for job, n in pairs(taken_of) do
-    if n > 0 then
-      add(job, 'queued', -n)
-      add(job, 'leased', n)
-      redis.call('HSETNX', job_key(job), 'started', now)
-    end
+    if n > 0 then note_start(job, n) end
   end
   return group
 end
 
-for i = 3, #ARGV do serve(ARGV[i]) end
+local wait = -1
+local function soonest(queue)
+  local at = earliest(due_key(queue))
+  if at == NEVER then return end
+  local ms = math.max(0, math.ceil(at - now))
+  if wait < 0 or ms < wait then wait = ms end
+end
+
+local served = {}
+for i = 5, #ARGV, 2 do
+  local most = math.min(limit - #records, tonumber(ARGV[i + 1]))
+  served[ARGV[i]] = most > 0 and serve(ARGV[i], most) < tonumber(ARGV[i + 1])
+end
 local group = #records > 0 and record_group() or 0
+write_hosts()
 write_sums()
-for job in pairs(touched) do refresh_due(job) end
-return { group, wait_ms(3), redis.call('ZCOUNT', LEASES, '-inf', now), unpack(records) }
+for job in pairs(touched) do
+  if shrunk[job] and ends_now(job) then ended[#ended + 1] = job else refresh_due(job) end
+end
+for i = 5, #ARGV, 2 do
+  if served[ARGV[i]] or #records >= limit then soonest(ARGV[i]) end
+end
+return { group, wait, redis.call('ZCOUNT', LEASES, '-inf', now), ended, chunks, records }

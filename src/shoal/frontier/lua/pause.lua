@@ -4,7 +4,7 @@
 local state = redis.call('HGET', job_key(ARGV[1]), 'state')
 if not state then return '' end
 if state == 'running' then
-  redis.call('HSET', job_key(ARGV[1]), 'state', 'paused')
+  redis.call('HSET', job_key(ARGV[1]), 'state', 'paused', 'paused', now)
   refresh_due(ARGV[1])
   tell(ARGV[1], 'state', 'paused')
   return 'paused'

@@ -14,18 +14,28 @@ local function slow_key(job) return P .. ':slow:' .. job end
 local function seen_key(job, bucket) return P .. ':seen:' .. job .. ':' .. bucket end
 local function queue_key(job, host, level) return P .. ':queue:' .. job .. ':' .. host .. ':' .. level end
 local function ready_key(job) return P .. ':ready:' .. job end
+local function lag_key(job) return P .. ':lag:' .. job end
+local function spend_key(job) return P .. ':spend:' .. job end
 local function delayed_key(job) return P .. ':delayed:' .. job end
 local function due_key(queue) return P .. ':due:' .. queue end
 local function turn_key(queue) return P .. ':turn:' .. queue end
 local function clock_key(queue) return P .. ':clock:' .. queue end
+local function due_jobs_key(queue, tenant) return P .. ':due:' .. queue .. ':' .. tenant end
+local function turn_jobs_key(queue, tenant) return P .. ':turn:' .. queue .. ':' .. tenant end
+local function clock_jobs_key(queue, tenant) return P .. ':clock:' .. queue .. ':' .. tenant end
+local function rivals_key(queue, host) return P .. ':rivals:' .. queue .. ':' .. host end
+local function rival_jobs_key(queue, host, tenant) return P .. ':rival:' .. queue .. ':' .. tenant .. ':' .. host end
 local function host_key(host) return P .. ':host:' .. host end
 local function waiters_key(host) return P .. ':waiters:' .. host end
+local function notes_key(host) return P .. ':notes:' .. host end
+local function robots_key(origin) return P .. ':robots:' .. origin end
 local function lease_key(group) return P .. ':lease:' .. group end
 local function depth_key(queue) return P .. ':depth:' .. queue end
 local function limit_key(key) return P .. ':limit:' .. key end
 local LEASES = P .. ':leases'
 local SEQUENCE = P .. ':sequence'
 local JOBS = P .. ':jobs'
+local TENANTS = P .. ':tenants'
 local HOSTS = P .. ':hosts'
 local STATS = P .. ':stats'
 local EVENTS = P .. ':events'
@@ -74,22 +84,53 @@ local function split_record(record)
   return string.match(record, '^(%S+) (%S+) (%d) (.*)$')
 end
 
+-- The lane of slow hosts that a queue has beside it; nil for urgent jobs, which stay where they are, and for slow ones.
+local function slow_lane(queue)
+  local engine, lane = string.match(queue, '^(.-)%.(.*)$')
+  return lane == 'batch' and engine .. '.slow' or nil
+end
+
+-- A job's place in a rotation; its tenant stands there with the earliest of its jobs.
+local function set_due(queue, tenant, job, at)
+  local key = due_jobs_key(queue, tenant)
+  if at == NEVER then
+    if redis.call('ZREM', key, job) == 0 then return end
+  else
+    redis.call('ZADD', key, string.format('%.3f', at), job)
+  end
+  local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  if first[2] then
+    redis.call('ZADD', due_key(queue), first[2], tenant)
+  else
+    redis.call('ZREM', due_key(queue), tenant)
+  end
+end
+
+-- A job leaves the rotations of a queue.
+local function leave_queue(job, queue, tenant)
+  for _, name in ipairs({ queue, slow_lane(queue) }) do
+    set_due(name, tenant, job, NEVER)
+    redis.call('ZREM', turn_jobs_key(name, tenant), job)
+  end
+end
+
+local function earliest(key)
+  local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  return first[2] and tonumber(first[2]) or NEVER
+end
+
 -- When can something of this job be leased? Keeps due:{Q} true; a job that is not running is in no rotation.
 local function refresh_due(job)
-  local state = redis.call('HMGET', job_key(job), 'state', 'queue')
-  if not state[2] then return end
-  local at = NEVER
-  if state[1] == 'running' then
-    local host = redis.call('ZRANGE', ready_key(job), 0, 0, 'WITHSCORES')
-    if host[2] then at = tonumber(host[2]) end
-    local record = redis.call('ZRANGE', delayed_key(job), 0, 0, 'WITHSCORES')
-    if record[2] then at = math.min(at, tonumber(record[2])) end
+  local j = redis.call('HMGET', job_key(job), 'state', 'queue', 'tenant', 'deadline')
+  if not j[2] then return end
+  local at, lag, slow = NEVER, NEVER, slow_lane(j[2])
+  if j[1] == 'running' then
+    at = math.min(earliest(ready_key(job)), earliest(delayed_key(job)))
+    if slow then lag = earliest(lag_key(job)) end
+    if j[4] and (at < NEVER or lag < NEVER) then at = math.min(at, tonumber(j[4])) end
   end
-  if at == NEVER then
-    redis.call('ZREM', due_key(state[2]), job)
-  else
-    redis.call('ZADD', due_key(state[2]), string.format('%.3f', at), job)
-  end
+  set_due(j[2], j[3], job, at)
+  if slow then set_due(slow, j[3], job, lag) end
 end
 
 -- Put entries into a host's queue; the host becomes ready unless it is waiting already.
@@ -120,37 +161,91 @@ local function buckets_for(n)
   return base, buckets - base
 end
 
+-- A host's hash as a table of texts.
+local function read_host(host)
+  local flat, h = redis.call('HGETALL', host_key(host)), {}
+  for i = 1, #flat, 2 do h[flat[i]] = flat[i + 1] end
+  return h
+end
+
+-- What was decided about a host, and why: the last few are kept, for people.
+local NOTES_KEPT = 10
+local function note(host, what, reason)
+  redis.call('LPUSH', notes_key(host), string.format('%d %s %s', now, what, reason))
+  redis.call('LTRIM', notes_key(host), 0, NOTES_KEPT - 1)
+  redis.call('EXPIRE', notes_key(host), DAY_S)
+end
+
 -- A host that an operator has set something for is remembered, others are forgotten after a day.
-local function keep_host(host)
+local function keep_host(host, h)
   redis.call('ZADD', HOSTS, now, host)
-  local h = redis.call('HMGET', host_key(host), 'set', 'hold')
-  if h[1] then
+  if h.set then
     redis.call('PERSIST', host_key(host))
   else
-    local held = math.max(0, (tonumber(h[2]) or 0) - now)
-    redis.call('EXPIRE', host_key(host), DAY_S + math.ceil(held / 1000))
+    local rest = math.max(tonumber(h.hold) or 0, tonumber(h.gone) or 0, now) - now
+    redis.call('EXPIRE', host_key(host), DAY_S + math.ceil(rest / 1000))
   end
 end
 
--- Requests of a host came back: lower its count, and let jobs that waited for it ask again.
--- Returns nothing; the jobs to refresh are marked in `touched`.
-local function host_returned(host, n, touched)
-  -- Not -n: for n = 0 Redis 7.0 would get the text '-0', which it does not take for an integer.
-  local left = redis.call('HINCRBY', host_key(host), 'inflight', 0 - n)
-  if left < 0 then redis.call('HSET', host_key(host), 'inflight', 0) end
-  keep_host(host)
-  local waiters = redis.call('SMEMBERS', waiters_key(host))
-  if #waiters == 0 then return end
-  redis.call('DEL', waiters_key(host))
-  for _, job in ipairs(waiters) do
-    redis.call('ZADD', ready_key(job), 'XX', now, host)
-    touched[job] = true
+-- A host of this job may be asked for now, if it waits at all.
+local function wake(job, host, touched)
+  local woken = redis.call('ZADD', ready_key(job), 'XX', 'LT', 'CH', now, host)
+    + redis.call('ZADD', lag_key(job), 'XX', 'LT', 'CH', now, host)
+  if woken > 0 then touched[job] = true end
+end
+
+-- Who waits for room in a bucket may ask again: a few at a time, for those who find none wait again.
+local WOKEN_AT_ONCE = 64
+local function wake_waiters(bucket, most, touched)
+  for _, waiter in ipairs(redis.call('SPOP', waiters_key(bucket), most)) do
+    local job, host = string.match(waiter, '^(%S+) (%S+)$')
+    wake(job, host, touched)
   end
+end
+
+local function lower(bucket, n)
+  -- Not -n: for n = 0 Redis 7.0 would get the text '-0', which it does not take for an integer.
+  local left = redis.call('HINCRBY', host_key(bucket), 'inflight', 0 - n)
+  if left < 0 then redis.call('HSET', host_key(bucket), 'inflight', 0) end
+end
+
+-- Requests of a host came back: lower its count, those of its domain and its address, and let who waited ask again.
+-- The jobs to refresh are marked in `touched`.
+local function host_returned(host, h, n, touched)
+  lower(host, n)
+  keep_host(host, h)
+  wake_waiters(host, WOKEN_AT_ONCE, touched)
+  for _, bucket in ipairs({ h.group or false, h.address or false }) do
+    if bucket then
+      lower(bucket, n)
+      redis.call('EXPIRE', host_key(bucket), DAY_S)
+      if redis.call('HEXISTS', host_key(bucket), 'set') == 1 then redis.call('PERSIST', host_key(bucket)) end
+      wake_waiters(bucket, WOKEN_AT_ONCE, touched)
+    end
+  end
+end
+
+-- Everything of a job that waits is dropped; returns how much that was.
+local function drop_waiting(job)
+  for _, list in ipairs({ ready_key(job), lag_key(job) }) do
+    for _, host in ipairs(redis.call('ZRANGE', list, 0, -1)) do
+      redis.call('UNLINK', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2))
+      redis.call('SREM', waiters_key(host), job .. ' ' .. host)
+    end
+  end
+  redis.call('UNLINK', ready_key(job), lag_key(job), delayed_key(job))
+  local j = redis.call('HMGET', job_key(job), 'queued', 'delayed')
+  local queued, delayed = tonumber(j[1]) or 0, tonumber(j[2]) or 0
+  add(job, 'queued', -queued)
+  add(job, 'delayed', -delayed)
+  add(job, 'dropped', queued + delayed)
+  write_sums()
+  return queued + delayed
 end
 
 -- Has the job come to its end just now? True exactly once in its life.
 local function ends_now(job)
-  local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'open', 'queued', 'delayed', 'leased', 'queue')
+  local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'open', 'queued', 'delayed', 'leased', 'queue', 'tenant')
   if not j[1] or j[2] then return false end
   local leased = tonumber(j[6]) or 0
   local pending = (tonumber(j[4]) or 0) + (tonumber(j[5]) or 0) + leased
@@ -159,8 +254,7 @@ local function ends_now(job)
   if j[1] ~= 'cancelled' then redis.call('HSET', job_key(job), 'state', 'finished') end
   redis.call('HSET', job_key(job), 'ended', now)
   tell(job, 'ended', redis.call('HGET', job_key(job), 'state'))
-  redis.call('ZREM', due_key(j[7]), job)
-  redis.call('ZREM', turn_key(j[7]), job)
+  leave_queue(job, j[7], j[8])
   return true
 end
 
@@ -219,6 +313,9 @@ local function give_back(records, touched)
       end
     end
   end
-  for host, n in pairs(host_left) do host_returned(host, n, touched) end
+  for host, n in pairs(host_left) do
+    redis.call('HDEL', host_key(host), 'probing')
+    host_returned(host, read_host(host), n, touched)
+  end
   return host_left
 end

@@ -2,7 +2,7 @@
 -- ARGV[1] job   ARGV[2] token: the same one twice changes nothing   ARGV[3..] triples: host, reason it died of, entry
 -- returns {state or '', requests put back}
 local job = ARGV[1]
-local j = redis.call('HMGET', job_key(job), 'state', 'ended')
+local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'host_pages')
 if not j[1] then return { '', 0 } end
 if j[2] or j[1] == 'cancelled' then return { j[1], 0 } end
 if redis.call('HSETNX', job_key(job), 'replay:' .. ARGV[2], 1) == 0 then return { j[1], 0 } end
@@ -11,6 +11,7 @@ for i = 3, #ARGV, 3 do
   enqueue(job, ARGV[i], 0, { ARGV[i + 2] }, false)
   local reason = 'dead:' .. ARGV[i + 1]
   if redis.call('HINCRBY', reasons_key(job), reason, -1) <= 0 then redis.call('HDEL', reasons_key(job), reason) end
+  if (tonumber(j[3]) or 0) > 0 then redis.call('HINCRBY', spend_key(job), 'p ' .. ARGV[i], 1) end
   n = n + 1
 end
 add(job, 'dead', -n)

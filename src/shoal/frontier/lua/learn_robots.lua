@@ -1,0 +1,15 @@
+-- learn_robots.lua: a host's robots.txt was read.
+-- ARGV[1] host   ARGV[2] seconds between requests that it asks for, or ''   ARGV[3] origin whose claim is given up
+-- returns 1
+local host = ARGV[1]
+local bucket = redis.call('HGET', host_key(host), 'group') or host
+if ARGV[2] == '' then
+  redis.call('HDEL', host_key(bucket), 'delay')
+else
+  if redis.call('HGET', host_key(bucket), 'delay') ~= ARGV[2] then
+    note(bucket, 'crawl_delay', string.format('robots.txt asks for %s s between requests', ARGV[2]))
+  end
+  redis.call('HSET', host_key(bucket), 'delay', ARGV[2])
+end
+redis.call('DEL', robots_key(ARGV[3]))
+return 1

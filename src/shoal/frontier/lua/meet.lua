@@ -1,0 +1,23 @@
+-- meet.lua: a worker has found out where a host lives and what domain it belongs to, and gives its request back.
+-- ARGV[1] group   ARGV[2] index   ARGV[3] host   ARGV[4] address or ''   ARGV[5] bucket of its domain or ''
+-- returns {leases that were lost already, job that ended by this call, …}
+local host, names = ARGV[3], { address = ARGV[4], group = ARGV[5] }
+local records, touched = {}, {}
+local late = take_leases(ARGV[1], { ARGV[2] }, function(_, record) records[1] = record end)
+-- What is under way is counted where the host lives now, so that each return lowers what was raised.
+local h = read_host(host)
+local inflight = tonumber(h.inflight or '') or 0
+for field, name in pairs(names) do
+  if h[field] ~= name and not (name == '' and not h[field]) then
+    if h[field] and inflight > 0 then redis.call('HINCRBY', host_key(h[field]), 'inflight', 0 - inflight) end
+    if name ~= '' then
+      redis.call('HINCRBY', host_key(name), 'inflight', inflight)
+      redis.call('HSET', host_key(host), field, name)
+    else
+      redis.call('HDEL', host_key(host), field)
+    end
+  end
+end
+redis.call('HSET', host_key(host), 'met', now)
+give_back(records, touched)
+return { late, unpack(finish_moves(touched)) }

@@ -1,0 +1,162 @@
+"""Values as the Lua operations take them, and their answers as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from datetime import timedelta
+from itertools import repeat
+from typing import Any, cast
+
+from shoal.core.manners import Limit, LimitSource, Manners, Signal
+from shoal.core.model import (
+    Candidate,
+    Counters,
+    HostSpeed,
+    JobState,
+    JobStatus,
+    Lease,
+    LeaseBatch,
+    Mark,
+    Outcome,
+    Request,
+    Settlement,
+)
+from shoal.core.spec import JobSpec
+from shoal.frontier.entry import decode_record, encode
+from shoal.frontier.scripts import Arg
+
+COUNTERS = tuple(field.name for field in fields(Counters))
+RATE_LEAST_MS = 1_000
+LONGEST_WAIT_MS = 86_400_000
+LATER = "later"
+"""A retry that was no attempt."""
+
+
+def limits_of(spec: JobSpec, manners: Manners) -> list[Arg]:
+    """A job's queue, limits and budgets as pairs of its hash's fields; '' is what the job does not say."""
+    values: dict[str, Arg | None] = {
+        "queue": spec.queue,
+        "weight": spec.weight,
+        "rate": spec.requests_per_second,
+        "parallel": spec.requests_at_once,
+        "rate0": manners.rate,
+        "parallel0": manners.parallel,
+        "robots": int(spec.robots),
+        "pages": spec.pages or 0,
+        "bytes": spec.bytes or 0,
+        "seconds": spec.seconds or 0,
+        "host_pages": spec.host_pages or 0,
+        "host_bytes": spec.host_bytes or 0,
+        "host_seconds": spec.host_seconds or 0,
+    }
+    return [part for name, value in values.items() for part in (name, or_none(value))]
+
+
+def or_none(value: Arg | None) -> Arg:
+    """'' says that there is no value."""
+    return "" if value is None else value
+
+
+def triple(candidate: Candidate) -> tuple[Arg, Arg, Arg]:
+    """A candidate for `admit`."""
+    if isinstance(candidate, Request):
+        return candidate.url.fingerprint, candidate.url.host, f"{candidate.level.value}{encode(candidate)}"
+    return candidate.url.fingerprint, "", candidate.reason
+
+
+def block(settlement: Settlement) -> tuple[Arg, ...]:
+    """A settlement for `settle`."""
+    lease, outcome, entry = settlement.lease, settlement.outcome.value, ""
+    if settlement.outcome is Outcome.RETRY:
+        outcome = outcome if settlement.counts else LATER
+        entry = encode(replace(lease.request, attempt=lease.request.attempt + settlement.counts))
+    return (
+        lease.group,
+        lease.index,
+        outcome,
+        settlement.reason,
+        ms(settlement.delay),
+        ms(settlement.hold_host),
+        ms(settlement.latency),
+        settlement.received,
+        entry,
+        _signal(settlement).value + (Mark.PROBE.value if lease.mark is Mark.PROBE else ""),
+    )
+
+
+def _signal(settlement: Settlement) -> Signal:
+    """A page that is done was answered."""
+    return Signal.OK if settlement.outcome is Outcome.DONE else settlement.signal
+
+
+def read_batch(answer: Sequence[Any]) -> LeaseBatch:
+    """The answer of `lease`."""
+    group, wait, expired, ended, chunks, records = answer
+    terms = [term for chunk in cast(list[str], chunks) for term in _terms(chunk)]
+    leases = tuple(
+        Lease(group, index, *decode_record(record), queue, mark, limit)
+        for index, (record, (queue, mark, limit)) in enumerate(zip(cast(list[str], records), terms, strict=True), 1)
+    )
+    return LeaseBatch(leases, None if wait < 0 else wait_of(wait), expired, tuple(ended))
+
+
+def _terms(chunk: str) -> repeat[tuple[str, Mark, Limit]]:
+    """What holds for the next so many records."""
+    queue, mark, rate, parallel, source, count = chunk.split(" ")
+    limit = Limit(float(rate), int(parallel), LimitSource(source))
+    return repeat((queue, Mark(mark[1:]), limit), int(count))
+
+
+def read_status(
+    job: str, values: dict[str, str], reasons: dict[str, str], slow: list[tuple[str, float]], now_ms: int
+) -> JobStatus:
+    """A job's hashes as one value."""
+    state = JobState(values["state"])
+    return JobStatus(
+        job,
+        state,
+        Counters(**{name: int(values.get(name, 0)) for name in COUNTERS}),
+        {name: int(count) for name, count in reasons.items()},
+        tuple(HostSpeed(host, int(latency)) for host, latency in slow),
+        _optional_int(values.get("started")),
+        _optional_int(values.get("ended")),
+        now_ms,
+        values.get("open") == "1" and not state.ended,
+        _rate(values, now_ms),
+        _rested(values, now_ms),
+    )
+
+
+def _rested(values: dict[str, str], now_ms: int) -> int:
+    """The pauses since the first lease."""
+    rested = int(values.get("rested", 0))
+    if "paused" in values and "started" in values:
+        rested += max(0, int(values.get("ended", now_ms)) - int(values["paused"]))
+    return rested
+
+
+def _rate(values: dict[str, str], now_ms: int) -> float:
+    """Pages a second since the earlier mark, or since the first lease."""
+    since = values.get("since") or values.get("started")
+    if since is None or "ended" in values:
+        return 0.0
+    done = int(values.get("done", 0)) - int(values.get("since_done", 0))
+    return round(1000 * done / max(RATE_LEAST_MS, now_ms - int(since)), 2)
+
+
+def state_of(value: str) -> JobState | None:
+    """None for a job that the frontier does not know."""
+    return JobState(value) if value else None
+
+
+def wait_of(milliseconds: int) -> timedelta:
+    return timedelta(milliseconds=min(milliseconds, LONGEST_WAIT_MS))
+
+
+def ms(duration: timedelta) -> int:
+    return round(duration.total_seconds() * 1000)
+
+
+def _optional_int(value: str | None) -> int | None:
+    return None if value is None else int(value)
