@@ -182,8 +182,7 @@ class RobotsCache:
         if task.cancelled() or task.exception() is not None:
             return
         self._forget(origin)
-        known = replace(task.result(), hops=())
-        self._known[origin] = known
+        self._known[origin] = known = task.result()
         self._size += known.size
         while len(self._known) > MAX_ORIGINS or (self._size > MAX_TEXT and len(self._known) > 1):
             self._forget(next(iter(self._known)))

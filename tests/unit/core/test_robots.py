@@ -96,6 +96,7 @@ def test_the_longest_match_of_the_rfcs_example_wins() -> None:
         ("/path/foo-%24", "/path/foo-$"),
         ("/100%", "/100%"),
         ("/*?u=%2F", "/x?u=/"),
+        ("/x?*u=%2F", "/x?a&u=/"),
     ],
 )
 def test_spellings_that_mean_the_same_are_the_same(path: str, target: str) -> None:

@@ -301,19 +301,21 @@ def test_all_who_wait_share_a_failure_and_one_of_them_has_asked() -> None:
     assert asyncio.run(main()) == ([("timeout_total",), (), (), ()], 1)
 
 
-def test_one_who_gives_up_does_not_take_the_answer_from_the_others() -> None:
-    async def main() -> tuple[bool, bool, list[str]]:
+@pytest.mark.parametrize("first", [True, False])
+def test_one_who_gives_up_does_not_take_the_answer_from_the_others(first: bool) -> None:
+    async def main() -> tuple[bool, bool, bool, list[str]]:
         web = robots(CLOSED)
         web.open.clear()
         cache = RobotsCache(Shelf())
-        impatient, patient = (asyncio.create_task(cache.rules(PAGE, web)) for _ in range(2))
+        visits = [asyncio.create_task(cache.rules(PAGE, web)) for _ in range(2)]
+        impatient, patient = visits if first else reversed(visits)
         await asked(web)
         impatient.cancel()
         web.open.set()
         rules = await patient
-        return impatient.cancelled(), rules.robots.judge(PAGE.target).allowed or rules.asked, web.asked
+        return impatient.cancelled(), rules.robots.judge(PAGE.target).allowed, rules.asked, web.asked
 
-    assert asyncio.run(main()) == (True, False, [ROBOTS])
+    assert asyncio.run(main()) == (True, False, not first, [ROBOTS])
 
 
 def test_each_origin_is_asked_for_its_own_file() -> None:
