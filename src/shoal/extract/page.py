@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -14,6 +14,7 @@ from shoal.fetch.decode import decode_text
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/xml", "text/xml", ""})
 MAX_LINKS = 50_000
+MAX_METAS = 100
 _URL_ATTRIBUTES = frozenset({"href", "src", "action", "poster"})
 
 Value = str | list[str] | None
@@ -52,6 +53,11 @@ class Html:
         head = self.tree.head
         node = head.css_first('link[rel~="canonical" i][href]') if head else None
         return node.attributes.get("href") if node else None
+
+    def metas(self, names: Iterable[str]) -> list[str]:
+        """The contents of `<meta>` elements of these names, wherever they stand: broken markup moves them about."""
+        selector = ", ".join(f'meta[name="{name}" i][content]' for name in names)
+        return [node.attributes.get("content") or "" for node in self.tree.css(selector)[:MAX_METAS]]
 
     def take(self, fields: Sequence[Field]) -> dict[str, Value]:
         """The values of the fields; None or an empty list where the page has none."""

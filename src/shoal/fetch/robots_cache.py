@@ -1,102 +1,304 @@
-"""robots.txt by RFC 9309: one fetch per origin and process, shared by all who wait for it.
+"""Each origin's robots.txt, by RFC 9309: one fetch for all workers, shared by all who wait for it.
 
-2xx is parsed (500 KiB of it), redirects are followed five times, 4xx means all is allowed, 5xx and silence mean that
-nothing may be fetched until the file can be read.
+2xx is parsed (500 KiB of it), redirects are followed five times, 4xx means all is allowed, 429, 5xx and silence mean
+that nothing may be fetched until the file can be read. A fetch takes up a turn of the host: who caused one is told so,
+with all that was asked, and nobody else is.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Protocol
 
-from protego import Protego
-
+from shoal.core.retry import parse_retry_after
+from shoal.core.robots import EVERYTHING, MAX_BYTES, Robots, RobotsCopy, parse, version_of
 from shoal.core.url import Base, Url
 from shoal.errors import FetchError
-from shoal.fetch.decode import decode_text
-from shoal.fetch.port import Client, FetchLimits, Response
+from shoal.fetch.port import FetchLimits, Response
 
-AGENT_TOKEN = "Shoal"
-MAX_BYTES = 500 * 1024
 MAX_UNPACKED = 10_000_000
 MAX_REDIRECTS = 5
+TOTAL = timedelta(seconds=15)
+"""For the file and all redirects on the way to it."""
 LIFETIME = timedelta(hours=12)
+SHORTEST_LIFETIME = timedelta(minutes=5)
+LONGEST_LIFETIME = timedelta(hours=24)
+"""Of a copy, whatever it says itself."""
 FAILURE_LIFETIME = timedelta(milliseconds=500)
 MAX_ORIGINS = 10_000
+MAX_TEXT = 16_000_000
+"""Bytes of all files that a process has at hand."""
 
-_LIMITS = FetchLimits(total=timedelta(seconds=15), first_byte=timedelta(seconds=10), max_body=MAX_BYTES, truncate=True)
+# A byte more than is read tells a file that was cut off from one that ends there.
+_LIMITS = FetchLimits(total=TOTAL, first_byte=timedelta(seconds=10), max_body=MAX_BYTES + 1, truncate=True)
+_MAX_AGE = re.compile(r"""(?:^|[\s,])max-age\s*=\s*"?([0-9]{1,12})""", re.IGNORECASE)
+
+
+class Shelf(Protocol):
+    """The copies that all workers share."""
+
+    async def load(self, origin: str) -> RobotsCopy | None:
+        """The last copy, however old."""
+        ...
+
+    async def claim(self, origin: str) -> bool:
+        """May we fetch it? Only one worker at a time may."""
+        ...
+
+    async def save(self, copy: RobotsCopy, crawl_delay: float | None) -> None:
+        """Keep a copy that was fetched, and the delay that it asks of us."""
+        ...
+
+
+class Fetch(Protocol):
+    """One polite GET."""
+
+    async def __call__(self, url: Url, limits: FetchLimits) -> Response:
+        """Raises FetchError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request on the way to a robots.txt."""
+
+    url: Url
+    status: int
+    """0 when there was no answer."""
+    reason: str
+    """Why there was none; else empty."""
+    elapsed: timedelta
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What an origin's robots.txt says; None: everything is allowed."""
+    """What an origin's robots.txt says."""
 
-    parsed: Protego | None
+    robots: Robots
+    version: str
+    """Of the text; empty when there is none."""
+    hops: tuple[Asked, ...] = ()
+    """What was asked for the sake of this caller."""
 
-    def allow(self, url: str) -> bool:
-        return self.parsed is None or self.parsed.can_fetch(url, AGENT_TOKEN)
+    @property
+    def asked(self) -> bool:
+        """Did this caller's question take up a turn of the host?"""
+        return bool(self.hops)
+
+
+class RobotsUnreachable(FetchError):
+    """The robots.txt cannot be had, so nothing may be fetched."""
+
+    def __init__(self, detail: str, *, retry_after: timedelta | None = None, hops: tuple[Asked, ...] = ()) -> None:
+        super().__init__("robots_unreachable", detail, retry_after=retry_after)
+        self.hops = hops
+        """What was asked for the sake of this caller."""
+
+    @property
+    def asked(self) -> bool:
+        """Did this caller's question take up a turn of the host?"""
+        return bool(self.hops)
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    answer: asyncio.Task[Rules]
+    """An answer that holds for a while: rules, or why there are none."""
+
+    rules: Rules | None
     until: float
+    size: int = 0
+    detail: str = ""
+    retry_after: timedelta | None = None
+    hops: tuple[Asked, ...] = ()
+
+    def tell(self, hops: tuple[Asked, ...] = ()) -> Rules:
+        if self.rules is None:
+            raise RobotsUnreachable(self.detail, retry_after=self.retry_after, hops=hops)
+        return replace(self.rules, hops=hops) if hops else self.rules
 
 
 class RobotsCache:
-    """Asks each origin once."""
+    """Has the rules of the origins that this process asks, and gets those that it has not."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
         self._known: dict[str, _Known] = {}
+        self._asking: dict[str, asyncio.Task[_Known]] = {}
+        self._size = 0
 
-    async def rules(self, url: Url) -> Rules:
-        """The rules for a URL's origin; raises FetchError when they cannot be had."""
-        known = self._known.get(url.origin)
-        if known is None or (known.answer.done() and time.monotonic() > known.until):
-            known = self._ask(url)
-        return await asyncio.shield(known.answer)
+    async def rules(self, url: Url, fetch: Fetch) -> Rules:
+        """The rules for a URL's origin.
 
-    def _ask(self, url: Url) -> _Known:
-        if len(self._known) >= MAX_ORIGINS:
-            self._known.clear()
-        task = asyncio.create_task(_fetch_rules(self._client, Url(url.scheme, url.host, "/robots.txt")))
-        known = _Known(task, time.monotonic() + LIFETIME.total_seconds())
-        self._known[url.origin] = known
-        task.add_done_callback(lambda done: self._note_failure(url.origin, done))
+        Raises RobotsUnreachable when they cannot be had, and FetchError "robots_pending" while another worker fetches
+        them.
+        """
+        origin = url.origin
+        known = self._known.get(origin)
+        if known is not None and time.monotonic() <= known.until:
+            return known.tell()
+        asking = self._asking.get(origin)
+        if asking is not None:
+            return (await asyncio.shield(asking)).tell()
+        found = await asyncio.shield(self._ask(url, fetch))
+        return found.tell(found.hops)
+
+    def _ask(self, url: Url, fetch: Fetch) -> asyncio.Task[_Known]:
+        """In a task of its own: who asked may give up, and the others wait on."""
+        task = asyncio.create_task(self._find(url, fetch))
+        self._asking[url.origin] = task
+        task.add_done_callback(lambda done: self._note(url.origin, done))
+        return task
+
+    async def _find(self, url: Url, fetch: Fetch) -> _Known:
+        copy = await self._fresh(url.origin)
+        if copy is not None:
+            return _read(copy)
+        if not await self._shelf.claim(url.origin):
+            raise FetchError("robots_pending", "another worker is fetching the robots.txt")
+        copy = await self._fresh(url.origin)  # whoever had the claim before us may have been quick
+        if copy is not None:
+            return _read(copy)
+        inquiry = _Inquiry(Url(url.scheme, url.host, "/robots.txt"), fetch)
+        try:
+            copy = await inquiry.copy()
+        except FetchError as exc:
+            return _failed(exc, tuple(inquiry.hops))
+        known = replace(_read(copy), hops=tuple(inquiry.hops))
+        if known.rules is not None:
+            await self._shelf.save(copy, known.rules.robots.crawl_delay())
         return known
 
-    def _note_failure(self, origin: str, task: asyncio.Task[Rules]) -> None:
-        if task.cancelled():
-            self._known.pop(origin, None)
-        elif task.exception() is not None:
-            self._known[origin] = _Known(task, time.monotonic() + FAILURE_LIFETIME.total_seconds())
+    async def _fresh(self, origin: str) -> RobotsCopy | None:
+        copy = await self._shelf.load(origin)
+        return copy if copy is not None and _end_ms(copy) > _now_ms() else None
+
+    def _note(self, origin: str, task: asyncio.Task[_Known]) -> None:
+        self._asking.pop(origin, None)
+        if task.cancelled() or task.exception() is not None:
+            return
+        self._forget(origin)
+        self._known[origin] = known = task.result()
+        self._size += known.size
+        while len(self._known) > MAX_ORIGINS or (self._size > MAX_TEXT and len(self._known) > 1):
+            self._forget(next(iter(self._known)))
+
+    def _forget(self, origin: str) -> None:
+        known = self._known.pop(origin, None)
+        if known is not None:
+            self._size -= known.size
 
 
-async def _fetch_rules(client: Client, url: Url) -> Rules:
-    for _ in range(MAX_REDIRECTS + 1):
-        response = await client.fetch(url, {}, _LIMITS)
-        if not 300 <= response.status < 400:
-            return _judge(response)
-        target = Base(str(url)).join(response.header("location") or "")
-        if target is None:
-            break
-        url = target
-    return Rules(None)
+class _Inquiry:
+    """The way to one robots.txt."""
+
+    def __init__(self, url: Url, fetch: Fetch) -> None:
+        self._url = url
+        self._fetch = fetch
+        self.hops: list[Asked] = []
+
+    async def copy(self) -> RobotsCopy:
+        """What is there now; raises FetchError when that cannot be found out."""
+        try:
+            response = await self._last_answer()
+        except TimeoutError as exc:
+            seconds = TOTAL.total_seconds()
+            raise FetchError("timeout_total", f"robots.txt was not there after {seconds:g} s") from exc
+        status = response.status
+        if not _settles(status):
+            retry_after = parse_retry_after(response.header("retry-after"))
+            raise FetchError("robots_unreachable", f"robots.txt answered {status}", retry_after=retry_after)
+        body = _body(response) if 200 <= status < 300 else b""
+        now_ms = _now_ms()
+        until_ms = now_ms + _ms(_lifetime(response))
+        return RobotsCopy(self._url.origin, status, version_of(body), now_ms, until_ms, body)
+
+    async def _last_answer(self) -> Response:
+        """Of a chain of redirects; the last of them, when it is too long or leads nowhere."""
+        url = self._url
+        async with asyncio.timeout(TOTAL.total_seconds()):
+            response = await self._hop(url)
+            for _ in range(MAX_REDIRECTS):
+                target = _redirect(url, response)
+                if target is None:
+                    break
+                url = target
+                response = await self._hop(url)
+        return response
+
+    async def _hop(self, url: Url) -> Response:
+        at_ms, started = _now_ms(), time.monotonic()
+
+        def note(status: int, reason: str) -> None:
+            elapsed = timedelta(seconds=time.monotonic() - started)
+            self.hops.append(Asked(url, status, reason, elapsed, at_ms))
+
+        try:
+            response = await self._fetch(url, _LIMITS)
+        except FetchError as exc:
+            note(0, exc.reason)
+            raise
+        except asyncio.CancelledError:
+            note(0, "timeout_total")
+            raise
+        note(response.status, "")
+        return response
 
 
-def _judge(response: Response) -> Rules:
-    if response.status >= 500 or response.status == 429:
-        raise FetchError("robots_unreachable", f"robots.txt answered {response.status}")
-    if response.status >= 400:
-        return Rules(None)
-    return Rules(Protego.parse(decode_text(_body(response)[:MAX_BYTES], "utf-8")))
+def _settles(status: int) -> bool:
+    """Is it an answer, and not a server in trouble?"""
+    return 200 <= status < 500 and status != 429
+
+
+def _redirect(url: Url, response: Response) -> Url | None:
+    location = response.header("location") if 300 <= response.status < 400 else None
+    return None if location is None else Base(str(url)).join(location)
 
 
 def _body(response: Response) -> bytes:
     try:
-        return response.unpacked(MAX_UNPACKED)
-    except FetchError:
-        return response.wire_body  # often it is plain text that only claims to be packed
+        body = response.unpacked(MAX_UNPACKED)
+    except FetchError as exc:
+        if exc.reason == "too_large":
+            raise
+        body = response.wire_body  # often it is plain text that only claims to be packed
+    return body[: MAX_BYTES + 1]
+
+
+def _lifetime(response: Response) -> timedelta:
+    lines = (value.decode("latin-1") for name, value in response.headers if name.lower() == b"cache-control")
+    match = _MAX_AGE.search(",".join(lines))
+    if match is None:
+        return LIFETIME
+    return min(LIFETIME, max(SHORTEST_LIFETIME, timedelta(seconds=int(match[1]))))
+
+
+def _read(copy: RobotsCopy) -> _Known:
+    """What a copy says, for as long as it holds."""
+    if not _settles(copy.status):
+        return _failed(FetchError("robots_unreachable", "robots.txt could not be had"))
+    robots = parse(copy.body) if copy.body else EVERYTHING
+    left = (_end_ms(copy) - _now_ms()) / 1000
+    return _Known(Rules(robots, copy.version), time.monotonic() + left, len(copy.body))
+
+
+def _failed(error: FetchError, hops: tuple[Asked, ...] = ()) -> _Known:
+    detail = error.detail if error.reason == "robots_unreachable" else str(error)
+    until = time.monotonic() + FAILURE_LIFETIME.total_seconds()
+    return _Known(None, until, detail=detail, retry_after=error.retry_after, hops=hops)
+
+
+def _end_ms(copy: RobotsCopy) -> int:
+    return min(copy.until_ms, copy.fetched_ms + _ms(LONGEST_LIFETIME))
+
+
+def _ms(span: timedelta) -> int:
+    return span // timedelta(milliseconds=1)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,22 +1,33 @@
-"""robots.txt: asked once per origin, shared by all who wait, and never in doubt taken for consent."""
+"""robots.txt: fetched once for all workers, shared by all who wait, and never in doubt taken for consent."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 import pytest
 
+from shoal.core.robots import MAX_BYTES, RobotsCopy, version_of
 from shoal.core.url import Url, parse
-from shoal.errors import FetchError
+from shoal.errors import FetchError, StoreUnavailable
 from shoal.fetch import robots_cache
 from shoal.fetch.port import FetchLimits, Response
-from shoal.fetch.robots_cache import FAILURE_LIFETIME, LIFETIME, MAX_BYTES, RobotsCache
+from shoal.fetch.robots_cache import (
+    FAILURE_LIFETIME,
+    LIFETIME,
+    LONGEST_LIFETIME,
+    MAX_UNPACKED,
+    SHORTEST_LIFETIME,
+    RobotsCache,
+    RobotsUnreachable,
+    Rules,
+)
 
 PAGE = parse("http://a.example/private/page")
+ORIGIN = PAGE.origin
 ROBOTS = "http://a.example/robots.txt"
 CLOSED = b"User-agent: *\nDisallow: /private/\n"
 
@@ -32,17 +43,19 @@ def moved(location: bytes, status: int = 301) -> Response:
 
 
 class Web:
-    """A client that knows a few answers; the last one of a list repeats."""
+    """A few answers; the last one of a list repeats."""
 
     def __init__(self, answers: Mapping[str, Response | Exception | Sequence[Response | Exception]]) -> None:
         self.answers = answers
         self.asked: list[str] = []
+        self.limits: set[FetchLimits] = set()
         self.counts: Counter[str] = Counter()
         self.open = asyncio.Event()
         self.open.set()
 
-    async def fetch(self, url: Url, headers: Mapping[str, str], limits: FetchLimits) -> Response:
+    async def __call__(self, url: Url, limits: FetchLimits) -> Response:
         self.asked.append(str(url))
+        self.limits.add(limits)
         number = self.counts[str(url)]
         self.counts[str(url)] += 1
         await self.open.wait()
@@ -53,25 +66,55 @@ class Web:
             raise answer
         return answer
 
-    async def close(self) -> None:
-        pass
+
+class Shelf:
+    """What several caches share; `taken` are origins that somebody else is fetching."""
+
+    def __init__(self, *copies: RobotsCopy) -> None:
+        self.copies = {copy.origin: copy for copy in copies}
+        self.delays: dict[str, float | None] = {}
+        self.taken: set[str] = set()
+        self.loads = 0
+        self.on_claim: Callable[[], None] = lambda: None
+
+    async def load(self, origin: str) -> RobotsCopy | None:
+        self.loads += 1
+        await asyncio.sleep(0)
+        return self.copies.get(origin)
+
+    async def claim(self, origin: str) -> bool:
+        await asyncio.sleep(0)
+        self.on_claim()
+        if origin in self.taken:
+            return False
+        self.taken.add(origin)
+        return True
+
+    async def save(self, copy: RobotsCopy, crawl_delay: float | None) -> None:
+        await asyncio.sleep(0)
+        self.copies[copy.origin] = copy
+        self.delays[copy.origin] = crawl_delay
+        self.taken.discard(copy.origin)
 
 
-def robots(body: bytes, *headers: Header) -> Web:
-    return Web({ROBOTS: reply(200, body, *headers)})
+class Clock:
+    """Time that passes when told to."""
 
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
 
-def allows(web: Web, url: Url = PAGE) -> bool:
-    async def main() -> bool:
-        return (await RobotsCache(web).rules(url)).allow(str(url))
+    def monotonic(self) -> float:
+        return self.now
 
-    return asyncio.run(main())
+    def time_ns(self) -> int:
+        return int(self.now * 1000) * 1_000_000
 
+    @property
+    def ms(self) -> int:
+        return int(self.now * 1000)
 
-def failure(web: Web) -> FetchError:
-    with pytest.raises(FetchError) as caught:
-        allows(web)
-    return caught.value
+    def passes(self, span: timedelta) -> None:
+        self.now += span.total_seconds()
 
 
 @pytest.fixture
@@ -81,52 +124,41 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-class Clock:
-    """Time that passes when told to."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def passes(self, span: timedelta) -> None:
-        self.now += span.total_seconds()
+def ms(span: timedelta) -> int:
+    return span // timedelta(milliseconds=1)
 
 
-@pytest.mark.parametrize(
-    ("text", "path", "allowed"),
-    [
-        ("User-agent: *\nDisallow: /private/", "/private/page", False),
-        ("User-agent: *\nDisallow: /private/", "/private", True),
-        ("User-agent: *\nDisallow: /private/", "/public", True),
-        ("User-agent: *\nDisallow: /", "/", False),
-        ("User-agent: *\nDisallow:", "/x", True),
-        ("User-agent: *\nDisallow: /\nAllow: /open", "/open/1", True),
-        ("User-agent: *\nAllow: /\nDisallow: /shut", "/shut/1", False),
-        ("User-agent: *\nDisallow: /*.pdf$", "/a/b.pdf", False),
-        ("User-agent: *\nDisallow: /*.pdf$", "/a/b.pdf?x", True),
-        ("User-agent: *\nDisallow: /*?session=", "/a?session=1", False),
-        ("User-agent: *\nDisallow: /\n\nUser-agent: Shoal\nDisallow: /x", "/y", True),
-        ("User-agent: Shoal\nDisallow: /\n\nUser-agent: *\nDisallow:", "/y", False),
-        ("User-agent: sHOAL\nDisallow: /", "/y", False),
-        ("User-agent: Other\nDisallow: /", "/y", True),
-        ("User-agent: Other\nUser-agent: Shoal\nDisallow: /", "/y", False),
-        ("user-agent:*\ndisallow:/x#comment", "/x", False),
-        ("User-agent: *\r\nDisallow: /x\r\n", "/x", False),
-        ("\ufeffUser-agent: *\nDisallow: /x", "/x", False),
-        ("User-agent: *\nDisallow: /caf%C3%A9", "/café", False),
-        ("User-agent: *\nDisallow: /café", "/caf%c3%a9", False),
-        ("<!doctype html><p>Not here</p>", "/x", True),
-        ("", "/x", True),
-    ],
-)
-def test_the_rules_are_obeyed(text: str, path: str, allowed: bool) -> None:
-    assert allows(robots(text.encode()), parse("http://a.example" + path)) is allowed
+def robots(body: bytes, *headers: Header) -> Web:
+    return Web({ROBOTS: reply(200, body, *headers)})
 
 
-def test_bytes_that_are_not_utf_8_do_not_hide_the_rules() -> None:
-    assert not allows(robots(b"# caf\xe9\n" + CLOSED))
+def ask(web: Web, shelf: Shelf | None = None, url: Url = PAGE) -> Rules:
+    return asyncio.run(RobotsCache(shelf or Shelf()).rules(url, web))
+
+
+def allows(web: Web, url: Url = PAGE) -> bool:
+    return ask(web, url=url).robots.judge(url.target).allowed
+
+
+def failure(web: Web) -> RobotsUnreachable:
+    shelf = Shelf()
+    with pytest.raises(RobotsUnreachable) as caught:
+        ask(web, shelf)
+    assert shelf.copies == {}
+    return caught.value
+
+
+async def asked(web: Web, count: int = 1) -> None:
+    while len(web.asked) < count:
+        await asyncio.sleep(0)
+
+
+def test_the_rules_are_those_of_the_file() -> None:
+    web = robots(CLOSED)
+    rules = ask(web)
+    assert rules.robots.judge("/private/page").named == "line 2: Disallow: /private/"
+    assert rules.version == version_of(CLOSED)
+    assert [(limits.total, limits.truncate) for limits in web.limits] == [(timedelta(seconds=15), True)]
 
 
 def test_a_packed_file_is_unpacked() -> None:
@@ -137,40 +169,74 @@ def test_a_file_that_only_claims_to_be_packed_is_read_as_it_is() -> None:
     assert not allows(robots(CLOSED, (b"Content-Encoding", b"gzip")))
 
 
-def test_the_first_500_kib_are_read_and_the_rest_is_not() -> None:
+def test_a_file_that_unpacks_to_far_too_much_is_no_consent() -> None:
+    bomb = gzip.compress(b"#" * (MAX_UNPACKED + 1))
+    assert failure(robots(bomb, (b"Content-Encoding", b"gzip"))).detail.startswith("too_large")
+
+
+def test_the_first_500_kib_are_read_and_kept_and_the_rest_is_not() -> None:
+    start = b"User-agent: *\n"
     filler = b"# comment\n" * (MAX_BYTES // 10 - 10)
-    assert not allows(robots(b"User-agent: *\n" + filler + b"Disallow: /private/\n"))
-    assert allows(robots(b"User-agent: *\n" + filler + b"# comment\n" * 20 + b"Disallow: /private/\n"))
+    assert not allows(robots(start + filler + b"Disallow: /private/\n"))
+    shelf = Shelf()
+    rules = ask(robots(start + filler + b"# comment\n" * 20 + b"Disallow: /private/\n" * 1000), shelf)
+    assert rules.robots.judge(PAGE.target).allowed
+    assert len(shelf.copies[ORIGIN].body) == MAX_BYTES + 1
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451])
 def test_no_file_means_that_all_is_allowed(status: int) -> None:
-    assert allows(Web({ROBOTS: reply(status, CLOSED)}))
+    shelf = Shelf()
+    rules = ask(Web({ROBOTS: reply(status, CLOSED)}), shelf)
+    assert rules.robots.judge(PAGE.target).allowed
+    assert (shelf.copies[ORIGIN].status, shelf.copies[ORIGIN].body, rules.version) == (status, b"", "")
 
 
-@pytest.mark.parametrize("status", [429, 500, 502, 503, 504, 599])
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504, 599, 999])
 def test_a_server_in_trouble_means_that_nothing_may_be_fetched(status: int) -> None:
-    error = failure(Web({ROBOTS: reply(status, b"")}))
+    error = failure(Web({ROBOTS: reply(status, CLOSED, (b"Retry-After", b"7"))}))
     assert (error.reason, error.detail) == ("robots_unreachable", f"robots.txt answered {status}")
+    assert error.retry_after == timedelta(seconds=7)
 
 
 @pytest.mark.parametrize("reason", ["timeout_connect", "connect_refused", "dns_not_found", "tls_certificate"])
 def test_silence_means_that_nothing_may_be_fetched(reason: str) -> None:
-    assert failure(Web({ROBOTS: FetchError(reason, "x")})).reason == reason
+    error = failure(Web({ROBOTS: FetchError(reason, "why")}))
+    assert (error.reason, error.detail) == ("robots_unreachable", f"{reason}: why")
+
+
+def test_a_chain_of_redirects_has_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(robots_cache, "TOTAL", timedelta(milliseconds=20))
+
+    class Slow(Web):
+        async def __call__(self, url: Url, limits: FetchLimits) -> Response:
+            if str(url) != ROBOTS:
+                self.open.clear()
+            return await super().__call__(url, limits)
+
+    error = failure(Slow({ROBOTS: moved(b"/r")}))
+    assert error.detail.startswith("timeout_total")
+    assert [(hop.url.target, hop.status, hop.reason) for hop in error.hops] == [
+        ("/robots.txt", 301, ""),
+        ("/r", 0, "timeout_total"),
+    ]
 
 
 @pytest.mark.parametrize("location", [b"/r", b"http://a.example/r", b"//a.example/r", b" r "])
-def test_a_redirect_is_followed(location: bytes) -> None:
-    web = Web({ROBOTS: moved(location), "http://a.example/r": reply(200, CLOSED)})
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_followed(location: bytes, status: int) -> None:
+    web = Web({ROBOTS: moved(location, status), "http://a.example/r": reply(200, CLOSED)})
     assert not allows(web)
     assert web.asked == [ROBOTS, "http://a.example/r"]
 
 
-def test_a_redirect_may_lead_to_another_host() -> None:
-    web = Web(
-        {ROBOTS: moved(b"https://www.a.example/robots.txt"), "https://www.a.example/robots.txt": reply(200, CLOSED)}
-    )
-    assert not allows(web)
+def test_a_redirect_may_lead_to_another_host_and_the_copy_stays_that_of_the_first() -> None:
+    other = "https://www.a.example/robots.txt"
+    shelf = Shelf()
+    rules = ask(Web({ROBOTS: moved(other.encode()), other: reply(200, CLOSED)}), shelf)
+    assert not rules.robots.judge(PAGE.target).allowed
+    assert [(str(hop.url), hop.status, hop.reason) for hop in rules.hops] == [(ROBOTS, 301, ""), (other, 200, "")]
+    assert list(shelf.copies) == [ORIGIN]
 
 
 def chain(length: int) -> Web:
@@ -191,61 +257,65 @@ def test_a_circle_ends() -> None:
     assert len(web.asked) == 6
 
 
-@pytest.mark.parametrize("location", [b"mailto:x@y", b"http://[", b"http://u:p@a.example/"])
-def test_a_redirect_to_nowhere_means_that_there_is_no_file(location: bytes) -> None:
-    web = Web({ROBOTS: moved(location)})
+@pytest.mark.parametrize(
+    "answer", [moved(b"mailto:x@y"), moved(b"http://["), moved(b"http://u:p@a.example/"), reply(304), reply(300)]
+)
+def test_a_redirect_to_nowhere_means_that_there_is_no_file(answer: Response) -> None:
+    web = Web({ROBOTS: answer})
     assert allows(web)
     assert web.asked == [ROBOTS]
 
 
 def test_a_redirect_to_a_server_in_trouble_is_no_consent() -> None:
-    assert failure(Web({ROBOTS: moved(b"/r"), "http://a.example/r": reply(503)})).reason == "robots_unreachable"
+    error = failure(Web({ROBOTS: moved(b"/r"), "http://a.example/r": reply(503)}))
+    assert [hop.status for hop in error.hops] == [301, 503]
 
 
-def test_all_who_wait_share_one_fetch() -> None:
-    async def main() -> tuple[list[bool], list[str]]:
+def test_all_who_wait_share_one_fetch_and_one_of_them_has_asked() -> None:
+    async def main() -> tuple[list[bool], list[bool], list[str]]:
         web = robots(CLOSED)
         web.open.clear()
-        cache = RobotsCache(web)
-        waiting = [asyncio.create_task(cache.rules(parse(f"http://a.example/private/{n}"))) for n in range(20)]
-        while not web.asked:
-            await asyncio.sleep(0)
+        cache = RobotsCache(Shelf())
+        waiting = [asyncio.create_task(cache.rules(parse(f"http://a.example/{n}"), web)) for n in range(20)]
+        await asked(web)
         web.open.set()
-        rules = await asyncio.gather(*waiting)
-        return [each.allow(str(PAGE)) for each in rules], web.asked
+        rules = [*await asyncio.gather(*waiting), await cache.rules(PAGE, web)]
+        return [each.robots.judge(PAGE.target).allowed for each in rules], [each.asked for each in rules], web.asked
 
-    assert asyncio.run(main()) == ([False] * 20, [ROBOTS])
+    assert asyncio.run(main()) == ([False] * 21, [True] + [False] * 20, [ROBOTS])
 
 
-def test_all_who_wait_share_a_failure() -> None:
-    async def main() -> tuple[list[str], int]:
+def test_all_who_wait_share_a_failure_and_one_of_them_has_asked() -> None:
+    async def main() -> tuple[list[tuple[str, ...]], int]:
         web = Web({ROBOTS: FetchError("timeout_total")})
         web.open.clear()
-        cache = RobotsCache(web)
-        waiting = [asyncio.create_task(cache.rules(PAGE)) for _ in range(3)]
-        while not web.asked:
-            await asyncio.sleep(0)
+        cache = RobotsCache(Shelf())
+        waiting = [asyncio.create_task(cache.rules(PAGE, web)) for _ in range(3)]
+        await asked(web)
         web.open.set()
-        failed = await asyncio.gather(*waiting, return_exceptions=True)
-        return [each.reason for each in failed if isinstance(each, FetchError)], len(web.asked)
+        failed = [*await asyncio.gather(*waiting, return_exceptions=True)]
+        failed += await asyncio.gather(cache.rules(PAGE, web), return_exceptions=True)
+        hops = [tuple(hop.reason for hop in each.hops) for each in failed if isinstance(each, RobotsUnreachable)]
+        return hops, len(web.asked)
 
-    assert asyncio.run(main()) == (["timeout_total"] * 3, 1)
+    assert asyncio.run(main()) == ([("timeout_total",), (), (), ()], 1)
 
 
-def test_one_who_gives_up_does_not_take_the_answer_from_the_others() -> None:
-    async def main() -> tuple[bool, bool, list[str]]:
+@pytest.mark.parametrize("first", [True, False])
+def test_one_who_gives_up_does_not_take_the_answer_from_the_others(first: bool) -> None:
+    async def main() -> tuple[bool, bool, bool, list[str]]:
         web = robots(CLOSED)
         web.open.clear()
-        cache = RobotsCache(web)
-        impatient, patient = (asyncio.create_task(cache.rules(PAGE)) for _ in range(2))
-        while not web.asked:
-            await asyncio.sleep(0)
+        cache = RobotsCache(Shelf())
+        visits = [asyncio.create_task(cache.rules(PAGE, web)) for _ in range(2)]
+        impatient, patient = visits if first else reversed(visits)
+        await asked(web)
         impatient.cancel()
         web.open.set()
-        allowed = (await patient).allow(str(PAGE))
-        return impatient.cancelled(), allowed, web.asked
+        rules = await patient
+        return impatient.cancelled(), rules.robots.judge(PAGE.target).allowed, rules.asked, web.asked
 
-    assert asyncio.run(main()) == (True, False, [ROBOTS])
+    assert asyncio.run(main()) == (True, False, not first, [ROBOTS])
 
 
 def test_each_origin_is_asked_for_its_own_file() -> None:
@@ -253,54 +323,181 @@ def test_each_origin_is_asked_for_its_own_file() -> None:
 
     async def main() -> list[str]:
         web = Web({f"{origin}/robots.txt": reply(200, CLOSED) for origin in origins})
-        cache = RobotsCache(web)
+        cache = RobotsCache(Shelf())
         for origin in origins * 2:
-            await cache.rules(parse(f"{origin}/x?y"))
+            await cache.rules(parse(f"{origin}/x?y"), web)
         return web.asked
 
     assert asyncio.run(main()) == [f"{origin}/robots.txt" for origin in origins]
 
 
-def test_an_answer_is_kept_for_half_a_day(clock: Clock) -> None:
+def test_what_was_asked_is_told_with_its_time(clock: Clock) -> None:
+    class Slow(Web):
+        async def __call__(self, url: Url, limits: FetchLimits) -> Response:
+            clock.passes(timedelta(seconds=2))
+            return await super().__call__(url, limits)
+
+    began = clock.ms
+    (hop,) = ask(Slow({ROBOTS: reply(404)})).hops
+    assert (str(hop.url), hop.status, hop.reason, hop.elapsed, hop.at_ms) == (
+        ROBOTS,
+        404,
+        "",
+        timedelta(seconds=2),
+        began,
+    )
+
+
+def copy_of(clock: Clock, body: bytes = CLOSED, *, status: int = 200, lasts: timedelta = LIFETIME) -> RobotsCopy:
+    return RobotsCopy(ORIGIN, status, version_of(body), clock.ms, clock.ms + ms(lasts), body)
+
+
+def test_a_fresh_copy_of_another_worker_is_used_without_a_fetch(clock: Clock) -> None:
+    web = Web({})
+    rules = ask(web, Shelf(copy_of(clock)))
+    assert (rules.robots.judge(PAGE.target).line, rules.version, rules.asked) == (2, version_of(CLOSED), False)
+
+
+def test_a_copy_without_a_body_allows_everything(clock: Clock) -> None:
+    rules = ask(Web({}), Shelf(copy_of(clock, b"", status=404)))
+    assert rules.robots.judge(PAGE.target).allowed
+
+
+@pytest.mark.parametrize("status", [0, 429, 503])
+def test_a_copy_of_a_failure_is_no_consent(clock: Clock, status: int) -> None:
+    with pytest.raises(RobotsUnreachable) as caught:
+        ask(Web({}), Shelf(copy_of(clock, b"", status=status)))
+    assert not caught.value.asked
+
+
+def test_an_old_copy_is_replaced(clock: Clock) -> None:
+    shelf = Shelf(copy_of(clock))
+    clock.passes(LIFETIME)
+    web = robots(b"User-agent: Shoal\nCrawl-delay: 2.5\n")
+    rules = ask(web, shelf)
+    assert rules.robots.judge(PAGE.target).allowed
+    assert (shelf.copies[ORIGIN].version, shelf.copies[ORIGIN].fetched_ms) == (rules.version, clock.ms)
+    assert shelf.delays == {ORIGIN: 2.5}
+
+
+def test_no_copy_is_older_than_a_day_whatever_it_says(clock: Clock) -> None:
+    shelf = Shelf(copy_of(clock, lasts=timedelta(days=400)))
+    web = Web({ROBOTS: reply(404)})
+
     async def main() -> list[bool]:
-        web = Web({ROBOTS: [reply(200, CLOSED), reply(404)]})
-        cache = RobotsCache(web)
+        cache = RobotsCache(shelf)
         seen: list[bool] = []
-        for wait in (timedelta(), LIFETIME, timedelta(seconds=1)):
+        for wait in (timedelta(), LONGEST_LIFETIME - timedelta(seconds=1), timedelta(seconds=2)):
             clock.passes(wait)
-            seen.append((await cache.rules(PAGE)).allow(str(PAGE)))
+            seen.append((await cache.rules(PAGE, web)).asked)
         return seen
 
-    assert timedelta(hours=12) == LIFETIME
+    assert timedelta(hours=24) == LONGEST_LIFETIME
     assert asyncio.run(main()) == [False, False, True]
 
 
-def test_a_failure_is_kept_for_a_few_seconds_only(clock: Clock) -> None:
+def test_two_workers_fetch_it_once_and_the_other_is_put_off() -> None:
+    async def main() -> tuple[str, list[bool], list[str]]:
+        web, shelf = robots(CLOSED), Shelf()
+        web.open.clear()
+        first, second = RobotsCache(shelf), RobotsCache(shelf)
+        asking = asyncio.create_task(first.rules(PAGE, web))
+        await asked(web)
+        with pytest.raises(FetchError) as caught:
+            await second.rules(PAGE, web)
+        web.open.set()
+        rules = [await asking, await second.rules(PAGE, web)]
+        return caught.value.reason, [each.asked for each in rules], web.asked
+
+    assert asyncio.run(main()) == ("robots_pending", [True, False], [ROBOTS])
+
+
+def test_a_copy_that_came_before_the_claim_was_won_is_used(clock: Clock) -> None:
+    shelf = Shelf()
+    shelf.on_claim = lambda: shelf.copies.update({ORIGIN: copy_of(clock)})
+    rules = ask(Web({}), shelf)
+    assert (rules.robots.judge(PAGE.target).allowed, rules.asked) == (False, False)
+
+
+def test_a_shelf_that_breaks_down_is_asked_again() -> None:
+    class Broken(Shelf):
+        async def load(self, origin: str) -> RobotsCopy | None:
+            if self.loads == 0:
+                self.loads += 1
+                raise StoreUnavailable
+            return await super().load(origin)
+
+    async def main() -> bool:
+        cache, web = RobotsCache(Broken()), robots(CLOSED)
+        with pytest.raises(StoreUnavailable):
+            await cache.rules(PAGE, web)
+        return (await cache.rules(PAGE, web)).asked
+
+    assert asyncio.run(main())
+
+
+def test_an_answer_is_kept_for_half_a_day(clock: Clock) -> None:
+    async def main() -> tuple[list[bool], int]:
+        web, shelf = Web({ROBOTS: [reply(200, CLOSED), reply(404)]}), Shelf()
+        cache = RobotsCache(shelf)
+        seen: list[bool] = []
+        for wait in (timedelta(), LIFETIME, timedelta(seconds=1)):
+            clock.passes(wait)
+            seen.append((await cache.rules(PAGE, web)).robots.judge(PAGE.target).allowed)
+        return seen, shelf.loads
+
+    assert timedelta(hours=12) == LIFETIME
+    assert asyncio.run(main()) == ([False, False, True], 4)
+
+
+@pytest.mark.parametrize(
+    ("header", "lifetime"),
+    [
+        (b"max-age=3600", timedelta(hours=1)),
+        (b"public, Max-Age = 3600, must-revalidate", timedelta(hours=1)),
+        (b'max-age="3600"', timedelta(hours=1)),
+        (b"max-age=0", SHORTEST_LIFETIME),
+        (b"max-age=301", timedelta(seconds=301)),
+        (b"max-age=999999999999", LIFETIME),
+        (b"max-age=-1", LIFETIME),
+        (b"x-max-age=3600", LIFETIME),
+        (b"no-cache", LIFETIME),
+        (b"", LIFETIME),
+    ],
+)
+def test_a_server_can_ask_for_a_shorter_time(clock: Clock, header: bytes, lifetime: timedelta) -> None:
+    shelf = Shelf()
+    ask(robots(CLOSED, (b"cache-control", header)), shelf)
+    assert shelf.copies[ORIGIN].until_ms - shelf.copies[ORIGIN].fetched_ms == ms(lifetime)
+    assert timedelta(minutes=5) == SHORTEST_LIFETIME
+
+
+def test_a_failure_is_kept_for_a_moment_only(clock: Clock) -> None:
     async def main() -> tuple[list[str], int]:
-        web = Web({ROBOTS: [FetchError("timeout_total"), reply(503), reply(200, CLOSED)]})
-        cache = RobotsCache(web)
+        web, shelf = Web({ROBOTS: [FetchError("timeout_total"), reply(503), reply(200, CLOSED)]}), Shelf()
+        cache = RobotsCache(shelf)
         seen: list[str] = []
         for wait in (timedelta(), FAILURE_LIFETIME, timedelta(seconds=1), FAILURE_LIFETIME * 1.1):
             clock.passes(wait)
             try:
-                seen.append(str((await cache.rules(PAGE)).allow(str(PAGE))))
-            except FetchError as error:
-                seen.append(error.reason)
+                seen.append(str((await cache.rules(PAGE, web)).robots.judge(PAGE.target).allowed))
+            except RobotsUnreachable as error:
+                seen.append(error.detail)
+                shelf.taken.clear()
         return seen, len(web.asked)
 
-    assert asyncio.run(main()) == (["timeout_total", "timeout_total", "robots_unreachable", "False"], 3)
+    assert asyncio.run(main()) == (["timeout_total", "timeout_total", "robots.txt answered 503", "False"], 3)
 
 
 def test_a_slow_answer_is_waited_for_however_late_it_is(clock: Clock) -> None:
     async def main() -> list[str]:
         web = robots(CLOSED)
         web.open.clear()
-        cache = RobotsCache(web)
-        first = asyncio.create_task(cache.rules(PAGE))
-        while not web.asked:
-            await asyncio.sleep(0)
+        cache = RobotsCache(Shelf())
+        first = asyncio.create_task(cache.rules(PAGE, web))
+        await asked(web)
         clock.passes(LIFETIME * 2)
-        second = asyncio.create_task(cache.rules(PAGE))
+        second = asyncio.create_task(cache.rules(PAGE, web))
         await asyncio.sleep(0)
         web.open.set()
         await asyncio.gather(first, second)
@@ -309,14 +506,31 @@ def test_a_slow_answer_is_waited_for_however_late_it_is(clock: Clock) -> None:
     assert asyncio.run(main()) == [ROBOTS]
 
 
-def test_a_full_cache_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def loads_of(hosts: str, web: Web) -> list[int]:
+    """How often the shelf was looked at, after each of these hosts."""
+
+    async def main() -> list[int]:
+        shelf = Shelf()
+        cache = RobotsCache(shelf)
+        seen: list[int] = []
+        for host in hosts:
+            before = shelf.loads
+            await cache.rules(parse(f"http://{host}.example/"), web)
+            seen.append(shelf.loads - before)
+        return seen
+
+    return asyncio.run(main())
+
+
+def test_a_full_cache_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(robots_cache, "MAX_ORIGINS", 2)
+    web = Web({f"http://{host}.example/robots.txt": reply(404) for host in "abc"})
+    assert loads_of("abacba", web) == [2, 2, 0, 2, 0, 1]
+    assert len(web.asked) == 3
 
-    async def main() -> list[str]:
-        web = Web({f"http://{host}.example/robots.txt": reply(404) for host in "abc"})
-        cache = RobotsCache(web)
-        for host in "abaca":
-            await cache.rules(parse(f"http://{host}.example/"))
-        return [url[7] for url in web.asked]
 
-    assert asyncio.run(main()) == ["a", "b", "c", "a"]
+def test_large_files_fill_a_cache_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(robots_cache, "MAX_TEXT", 1000)
+    sizes = {"a": 400, "b": 500, "c": 200, "d": 5000}
+    web = Web({f"http://{host}.example/robots.txt": reply(200, b"#" * size) for host, size in sizes.items()})
+    assert loads_of("abcbcaddbc", web) == [2, 2, 2, 0, 0, 1, 2, 0, 1, 1]
