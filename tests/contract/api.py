@@ -27,7 +27,7 @@ from shoal.store.keys import KeyStore
 from shoal.store.pages import ItemRow, PageRow
 from shoal.wiring import Platform, redis_urls
 from shoal.worker.delivery import Delivery
-from shoal.worker.visit import Result, given_up
+from shoal.worker.result import Result, given_up
 from tests.postgres import Postgres
 
 V1 = "/api/v1/"

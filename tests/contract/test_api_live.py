@@ -26,8 +26,8 @@ from shoal.frontier.watch import Watch
 from shoal.wiring import redis_urls
 from shoal.worker.app import make_app
 from shoal.worker.doorbell import Doorbell
+from shoal.worker.result import Result
 from shoal.worker.runtime import Lifeline, Runtime
-from shoal.worker.visit import Result
 from tests.contract.api import Client, Desk, Visit, a_desk, dead, flaws, page, refused, told
 from tests.site.generated import LinkedSite
 from tests.site.server import serve

@@ -21,7 +21,7 @@ from shoal.core.url import parse
 from shoal.errors import ArchiveUnavailable
 from shoal.store.archive import ArchiveReader
 from shoal.store.pages import DeadLetter, ItemRow, PageRow
-from shoal.worker.visit import Result
+from shoal.worker.result import Result
 from tests.contract.api import (
     DATABASES,
     NOW_MS,

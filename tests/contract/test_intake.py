@@ -25,7 +25,7 @@ from shoal.errors import Conflict, RedisUnavailable, Unfinished
 from shoal.store import dead as dead_letters
 from shoal.store.dead import Selection
 from shoal.store.jobs import Claim
-from shoal.worker.visit import Result
+from shoal.worker.result import Result
 from tests.contract.api import DATABASES, Desk, a_desk, database_of, dead, page, some_dead
 
 URL = "http://shop.example/"

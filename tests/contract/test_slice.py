@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy.engine import Engine
 
 from shoal.control import Control, Ending
+from shoal.core.ledger import Ask
 from shoal.core.model import Counters, JobState, Request
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
@@ -28,9 +29,11 @@ from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
 from shoal.store.jobs import JobStore, NewJob
 from shoal.store.pages import DeadLetter, ItemRow, PageRow, PageStore
+from shoal.store.robots import RobotsStore
 from shoal.wiring import no_ring
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
+from shoal.worker.shelf import RobotsShelf
 from shoal.worker.slice import Slice, SliceLimits, SliceReport, SliceTools
 from shoal.worker.visit import Visitor
 from tests.site.generated import LinkedSite, SlowSite, StatusSite
@@ -53,13 +56,19 @@ class Troubled(PageStore):
     def __post_init__(self) -> None:
         PageStore.__init__(self, self.engine)
 
-    def write(self, page_rows: Sequence[PageRow], item_rows: Sequence[ItemRow], letters: Sequence[DeadLetter]) -> None:
+    def write(
+        self,
+        page_rows: Sequence[PageRow],
+        item_rows: Sequence[ItemRow],
+        letters: Sequence[DeadLetter],
+        asks: Sequence[Ask] = (),
+    ) -> None:
         self.calls += 1
         if self.calls <= self.failures:
             raise StoreUnavailable("down on purpose")
         if any(row.url.endswith(self.poison) for row in page_rows if self.poison):
             raise ValueError("no store can take this")
-        super().write(page_rows, item_rows, letters)
+        super().write(page_rows, item_rows, letters, asks)
 
 
 @dataclass(frozen=True)
@@ -101,7 +110,7 @@ class Plant:
             delivery = Delivery(self.frontier, self.pages, archive, self.ending.finalise)
             tools = SliceTools(
                 self.frontier,
-                Visitor(client, RobotsCache(client)),
+                Visitor(client, RobotsCache(RobotsShelf(RobotsStore(self.pages.engine), self.frontier, threads))),
                 delivery,
                 self._context_of,
                 lambda: None,
@@ -209,7 +218,7 @@ def test_requests_of_a_job_that_the_database_does_not_have_are_left_to_others(pl
         empty.dispose()
         assert not site.hits
     status = plant.control.status(job)
-    assert (status.state, status.reasons) == (JobState.RUNNING, {"retry:job_unknown": 1})
+    assert (status.state, status.reasons, status.counters.delayed) == (JobState.RUNNING, {}, 1)
     assert (status.counters.delayed, status.counters.dead) == (1, 0)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+from shoal.core.manners import Signal
 from shoal.core.model import Outcome
 
 RETRIED_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524})
@@ -67,6 +68,8 @@ class RetryPolicy:
         if not _passes(reason) or attempt >= self.retries:
             return RetryDecision(Outcome.DEAD, hold_host=hold)
         backoff = min(self.base * (2 ** min(attempt, 30)), self.cap) * jitter()
+        if reason in _BUSY_REASONS:  # it said that this was too soon
+            backoff = (backoff + min(self.base * (2 ** min(attempt, 30)), self.cap)) / 2
         return RetryDecision(Outcome.RETRY, max(backoff, asked), hold)
 
 
@@ -76,6 +79,29 @@ _RETRIED = RETRIED_REASONS | {f"http_{status}" for status in RETRIED_STATUS}
 
 def _passes(reason: str) -> bool:
     return reason in _RETRIED or (reason.startswith("http_5") and reason not in ("http_501", "http_505"))
+
+
+_SILENT = frozenset({"timeout_first_byte", "timeout_body", "timeout_total"})
+_DOWN = frozenset(
+    {"timeout_connect", "connect_refused", "connect_failed", "dns_failed", "dns_not_found", "robots_unreachable"}
+)
+_NOT_ASKED = frozenset(
+    {"robots_pending", "robots_disallowed", "host_down", "worker_lost", "internal_error", "job_unknown", "store_down",
+     "proxy_failed", "proxy_refused", "proxy_wait", "bad_url"}
+)  # fmt: skip
+
+
+def signal_of(reason: str) -> Signal:
+    """What a failure tells about the host."""
+    if reason in _NOT_ASKED:
+        return Signal.NONE
+    if reason in _DOWN:
+        return Signal.DOWN
+    if reason in _SILENT:
+        return Signal.SLOW
+    if reason in _BUSY_REASONS:
+        return Signal.BUSY
+    return Signal.OK if reason.startswith("http_4") else Signal.ALIVE
 
 
 def parse_retry_after(value: str | None, now: datetime | None = None) -> timedelta | None:

@@ -55,6 +55,17 @@ class HttpClient:
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
             raise classify(exc, answered=answered) from exc
 
+    async def find_address(self, host: str) -> str:
+        """The first address that a host's name leads to; raises FetchError."""
+        name = URL(f"http://{host}/").host or host
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        except socket.gaierror as exc:
+            raise FetchError("dns_not_found" if exc.errno in _UNKNOWN_HOST else "dns_failed", str(exc)) from exc
+        except (OSError, UnicodeError) as exc:
+            raise FetchError("dns_failed", str(exc)) from exc
+        return str(sorted(address[4][0] for address in found)[0])
+
     async def close(self) -> None:
         """Close all connections."""
         await self._session.close()

@@ -72,6 +72,10 @@ class Client(Protocol):
         """GET one URL; raises FetchError."""
         ...
 
+    async def find_address(self, host: str) -> str:
+        """The address that a host's name leads to; raises FetchError."""
+        ...
+
     async def close(self) -> None:
         """Close all connections."""
         ...

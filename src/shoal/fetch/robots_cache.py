@@ -35,6 +35,7 @@ MAX_TEXT = 16_000_000
 
 # A byte more than is read tells a file that was cut off from one that ends there.
 _LIMITS = FetchLimits(total=TOTAL, first_byte=timedelta(seconds=10), max_body=MAX_BYTES + 1, truncate=True)
+_UNREACHED = ("dns_", "connect_", "timeout_connect", "tls_")
 _MAX_AGE = re.compile(r"""(?:^|[\s,])max-age\s*=\s*"?([0-9]{1,12})""", re.IGNORECASE)
 
 
@@ -47,6 +48,10 @@ class Shelf(Protocol):
 
     async def claim(self, origin: str) -> bool:
         """May we fetch it? Only one worker at a time may."""
+        ...
+
+    async def give_up(self, origin: str) -> None:
+        """It could not be fetched: others may try."""
         ...
 
     async def save(self, copy: RobotsCopy, crawl_delay: float | None) -> None:
@@ -94,8 +99,10 @@ class Rules:
 class RobotsUnreachable(FetchError):
     """The robots.txt cannot be had, so nothing may be fetched."""
 
-    def __init__(self, detail: str, *, retry_after: timedelta | None = None, hops: tuple[Asked, ...] = ()) -> None:
-        super().__init__("robots_unreachable", detail, retry_after=retry_after)
+    def __init__(
+        self, reason: str, detail: str, *, retry_after: timedelta | None = None, hops: tuple[Asked, ...] = ()
+    ) -> None:
+        super().__init__(reason, detail, retry_after=retry_after)
         self.hops = hops
         """What was asked for the sake of this caller."""
 
@@ -112,13 +119,14 @@ class _Known:
     rules: Rules | None
     until: float
     size: int = 0
+    reason: str = ""
     detail: str = ""
     retry_after: timedelta | None = None
     hops: tuple[Asked, ...] = ()
 
     def tell(self, hops: tuple[Asked, ...] = ()) -> Rules:
         if self.rules is None:
-            raise RobotsUnreachable(self.detail, retry_after=self.retry_after, hops=hops)
+            raise RobotsUnreachable(self.reason, self.detail, retry_after=self.retry_after, hops=hops)
         return replace(self.rules, hops=hops) if hops else self.rules
 
 
@@ -167,6 +175,7 @@ class RobotsCache:
         try:
             copy = await inquiry.copy()
         except FetchError as exc:
+            await self._shelf.give_up(url.origin)
             return _failed(exc, tuple(inquiry.hops))
         known = replace(_read(copy), hops=tuple(inquiry.hops))
         if known.rules is not None:
@@ -287,9 +296,12 @@ def _read(copy: RobotsCopy) -> _Known:
 
 
 def _failed(error: FetchError, hops: tuple[Asked, ...] = ()) -> _Known:
-    detail = error.detail if error.reason == "robots_unreachable" else str(error)
+    """A host that cannot be reached has no robots.txt either: what is wrong with it is the reason."""
     until = time.monotonic() + FAILURE_LIFETIME.total_seconds()
-    return _Known(None, until, detail=detail, retry_after=error.retry_after, hops=hops)
+    reason, detail = error.reason, error.detail
+    if not reason.startswith(_UNREACHED) and reason != "robots_unreachable":
+        reason, detail = "robots_unreachable", str(error)
+    return _Known(None, until, 0, reason, detail, error.retry_after, hops)
 
 
 def _end_ms(copy: RobotsCopy) -> int:

@@ -259,6 +259,11 @@ class Frontier:
         with translated_errors("claim_robots"):
             return bool(self._client.set(f"{self._prefix}:robots:{origin}", 1, nx=True, ex=ROBOTS_CLAIM))
 
+    def unclaim_robots(self, origin: str) -> None:
+        """It could not be fetched: others may try."""
+        with translated_errors("claim_robots"):
+            self._client.delete(f"{self._prefix}:robots:{origin}")
+
     def learn_robots(self, host: str, crawl_delay: float | None, origin: str) -> None:
         """A robots.txt was read: what it asks for holds from now on, and the claim is given up."""
         self._scripts.call("learn_robots", [host, "" if not crawl_delay else f"{crawl_delay:g}", origin])

@@ -55,6 +55,11 @@ class JobContext:
             return self.spec.headers
         return {name: value for name, value in self.spec.headers.items() if name not in self.secret_headers}
 
+    @property
+    def heeds_directives(self) -> bool:
+        """Does it matter what a page says to robots about itself?"""
+        return self.spec.nofollow or self.spec.noindex
+
     def follows_from(self, depth: int) -> bool:
         """Are links of a page at this depth wanted?"""
         return self.spec.follow and (self.spec.depth is None or depth < self.spec.depth)

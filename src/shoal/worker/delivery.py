@@ -13,27 +13,35 @@ from shoal.core.model import Candidate, SettleReport
 from shoal.frontier.frontier import Frontier
 from shoal.store.archive import ArchiveWriter
 from shoal.store.pages import PageRow, PageStore
-from shoal.worker.visit import Result
+from shoal.worker.result import Result
 
 
 class Delivery:
     """Carries results out; called from a thread, one batch at a time."""
 
     def __init__(
-        self, frontier: Frontier, pages: PageStore, archive: ArchiveWriter, finalise: Callable[[str], None]
+        self,
+        frontier: Frontier,
+        pages: PageStore,
+        archive: ArchiveWriter,
+        finalise: Callable[[str], None],
+        *,
+        keeps_ledger: bool = True,
     ) -> None:
         self._frontier = frontier
         self._pages = pages
         self._archive = archive
         self._finalise = finalise
+        self._keeps_ledger = keeps_ledger
 
     def deliver(self, results: Sequence[Result]) -> SettleReport:
         """Store, admit, settle; raises Unavailable, and then the same batch can be delivered again."""
         rows = self._archive_bodies(results)
         items = [item for result in results for item in result.items]
         letters = [result.letter for result in results if result.letter]
-        if rows or items or letters:
-            self._pages.write(rows, items, letters)
+        asks = [ask for result in results for ask in result.asks] if self._keeps_ledger else []
+        if rows or items or letters or asks:
+            self._pages.write(rows, items, letters, asks)
         self._admit(results)
         report = self._frontier.settle([result.settlement for result in results])
         for job in report.ended:

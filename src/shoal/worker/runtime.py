@@ -17,14 +17,17 @@ from types import FrameType
 
 import uvloop
 
+from shoal.core.model import Lane
 from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveWriter
+from shoal.store.robots import RobotsStore
 from shoal.wiring import Platform
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.doorbell import Doorbell
+from shoal.worker.shelf import RobotsShelf
 from shoal.worker.slice import Slice, SliceLimits, SliceReport, SliceTools
 from shoal.worker.visit import Visitor
 
@@ -113,14 +116,22 @@ class Runtime:
             lease_for=settings.lease_for,
             length=timedelta(seconds=settings.slice_seconds),
             grace=timedelta(seconds=settings.grace_seconds),
+            slow_sockets=_slow_sockets(settings),
         )
 
     def _make_tools(self) -> SliceTools:
         platform = self._platform
+        shelf = RobotsShelf(RobotsStore(platform.engine), platform.frontier, self._threads)
         return SliceTools(
             frontier=platform.frontier,
-            visitor=Visitor(self._client, RobotsCache(self._client)),
-            delivery=Delivery(platform.frontier, platform.pages, self._archive, platform.ending.finalise),
+            visitor=Visitor(self._client, RobotsCache(shelf)),
+            delivery=Delivery(
+                platform.frontier,
+                platform.pages,
+                self._archive,
+                platform.ending.finalise,
+                keeps_ledger=self._settings.ledger_days > 0,
+            ),
             context_of=self._context_of,
             ring=lambda: self._bell.ring_due(self._settings.lease_queues),
             finalise=platform.ending.finalise,
@@ -130,6 +141,13 @@ class Runtime:
     def _context_of(self, job: str) -> JobContext | None:
         row = self._platform.jobs.get(job)
         return None if row is None else JobContext.of(job, row.spec, row.request_id)
+
+
+def _slow_sockets(settings: Settings) -> int | None:
+    """A worker for slow hosts alone has all its sockets for them."""
+    if all(queue.endswith(f".{Lane.SLOW}") for queue in settings.lease_queues):
+        return None
+    return max(1, int(settings.sockets * settings.slow_share))
 
 
 class Termination:

@@ -14,18 +14,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TypeVar
 
 import structlog
 
-from shoal.core.model import Lease, LeaseBatch, Outcome, Settlement, SettleReport
+from shoal.core.domain import registrable_domain
+from shoal.core.model import Lane, Lease, LeaseBatch, Mark, Outcome, SettleReport
+from shoal.core.retry import signal_of
 from shoal.errors import FetchError, Unavailable
 from shoal.frontier.frontier import Frontier
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
-from shoal.worker.visit import Result, Visitor, given_up
+from shoal.worker.result import Result, given_up, put_off
+from shoal.worker.visit import Visitor
 
 log = structlog.get_logger()
 
@@ -40,6 +43,8 @@ MAX_BACKOFF_S = 5.0
 RING_EVERY_S = 0.5
 """While there is more to do than one slice can, call others this often."""
 UNKNOWN_JOB_DELAY = timedelta(seconds=15)
+INTRODUCE_DELAY = timedelta(seconds=1)
+"""Before a host whose name leads nowhere is looked up again."""
 MAX_PILE = 4
 """Undelivered results for each socket, beyond which nothing more is leased."""
 
@@ -55,6 +60,8 @@ class SliceLimits:
     lease_for: timedelta
     length: timedelta
     grace: timedelta
+    slow_sockets: int | None = None
+    """Of these, for slow hosts at most; None is all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,10 @@ class _Desk:
     def groups(self) -> set[int]:
         under_way = {lease.group for lease in self.visits.values()}
         return under_way | {r.settlement.lease.group for r in (*self.results, *self.delivering)}
+
+    def serving(self, queue: str) -> int:
+        """Visits under way for a lane."""
+        return sum(lease.queue == queue for lease in self.visits.values())
 
     @property
     def undelivered(self) -> int:
@@ -175,16 +186,26 @@ class Slice:
 
     async def _lease(self, free: int) -> LeaseBatch:
         limits = self._limits
+        most = self._most()
         batch = await self._in_thread(
-            lambda: self._tools.frontier.lease(queues=limits.queues, limit=free, lease_for=limits.lease_for)
+            lambda: self._tools.frontier.lease(queues=limits.queues, limit=free, lease_for=limits.lease_for, most=most)
         )
         await self._start_all(batch.leases)
+        for job in batch.ended:
+            await self._in_thread(lambda job=job: self._tools.finalise(job))
         if batch.expired:
             await self._reap()
         if len(batch.leases) == free and batch.next_due == timedelta() and time.monotonic() >= self._ring_again:
             self._ring_again = time.monotonic() + RING_EVERY_S
             await self._in_thread(self._tools.ring)
         return batch
+
+    def _most(self) -> dict[str, int]:
+        """Slow hosts get a part of the sockets, so that fast ones need not wait for them."""
+        if self._limits.slow_sockets is None:
+            return {}
+        slow = [queue for queue in self._limits.queues if queue.endswith(f".{Lane.SLOW}")]
+        return {queue: max(0, self._limits.slow_sockets - self._desk.serving(queue)) for queue in slow}
 
     async def _start_all(self, leases: Sequence[Lease]) -> None:
         try:
@@ -216,13 +237,35 @@ class Slice:
 
     async def _visit(self, lease: Lease) -> None:
         context = self._contexts.get(lease.job)
-        if context is None:
-            result = _put_off(lease)
+        if lease.mark is Mark.STRANGER:
+            result = await self._introduce(lease)
+            if result is None:
+                return
+        elif context is None:
+            result = _unknown_job(lease)
         else:
             result = await self._tools.visitor.visit(context, lease)
             _log_trouble(context, result)
         self._desk.results.append(result)
         self._results_wait.set()
+
+    async def _introduce(self, lease: Lease) -> Result | None:
+        """Where does the host live, and whose is it? Then the request goes back, and is leased under those limits."""
+        host = lease.request.url.host
+        try:
+            address = await self._tools.visitor.find_address(host)
+        except FetchError as exc:
+            failed = put_off(lease, exc.reason, INTRODUCE_DELAY)
+            return replace(failed, settlement=replace(failed.settlement, signal=signal_of(exc.reason)))
+        domain = registrable_domain(host)
+        try:
+            report = await self._in_thread(lambda: self._tools.frontier.meet(lease, address, domain))
+        except Unavailable as exc:
+            log.warning("meet_failed", host=host, error=str(exc))
+            return put_off(lease, "store_down", INTRODUCE_DELAY)
+        for job in report.ended:
+            await self._in_thread(lambda job=job: self._tools.finalise(job))
+        return None
 
     def _visited(self, task: asyncio.Task[None]) -> None:
         lease = self._desk.visits.pop(task)
@@ -380,10 +423,10 @@ def _log_trouble(context: JobContext, result: Result) -> None:
         log.debug("request_put_off", delay_s=settlement.delay.total_seconds(), **names)
 
 
-def _put_off(lease: Lease) -> Result:
+def _unknown_job(lease: Lease) -> Result:
     """Our database does not have the job: perhaps another worker's has. Nothing is held against the request."""
     log.warning("job_unknown", job=lease.job, hint="is this worker on the same database as the submitter?")
-    return Result(Settlement(lease, Outcome.RETRY, reason="job_unknown", delay=UNKNOWN_JOB_DELAY, counts=False))
+    return put_off(lease, "job_unknown", UNKNOWN_JOB_DELAY)
 
 
 def _brings_nothing(batch: LeaseBatch) -> bool:

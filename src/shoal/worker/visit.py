@@ -6,35 +6,27 @@ A result holds all that must be stored and how the lease is to be settled; `deli
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from datetime import timedelta
 
-from shoal.core.model import Candidate, Lease, Outcome, Settlement
-from shoal.core.retry import parse_retry_after
-from shoal.core.url import Base, Url
-from shoal.errors import FetchError
-from shoal.extract.page import HTML_TYPES, Html
-from shoal.fetch.port import Client, Response
-from shoal.fetch.robots_cache import RobotsCache
-from shoal.store.archive import Exchange
-from shoal.store.pages import DeadLetter, ItemRow, PageRow
+from shoal.core.manners import Signal
+from shoal.core.model import Lease, Mark, Outcome, Settlement
+from shoal.core.retry import parse_retry_after, signal_of
+from shoal.core.url import Url
+from shoal.errors import FetchError, Unavailable
+from shoal.fetch.port import Client, FetchLimits, Response
+from shoal.fetch.robots_cache import Asked, Fetch, RobotsCache, RobotsUnreachable
 from shoal.worker.context import JobContext
+from shoal.worker.reading import read_page, read_redirect
+from shoal.worker.result import Inquiry, Result, given_up, now_ms, put_off
 
-MAX_HOPS = 10
 MAX_LOSSES = 3
 """Workers that may die with a request in their hands before it is given up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What came of one lease."""
-
-    settlement: Settlement
-    page: PageRow | None = None
-    exchange: Exchange | None = None
-    items: tuple[ItemRow, ...] = ()
-    letter: DeadLetter | None = None
-    candidates: list[Candidate] = field(default_factory=list[Candidate])
-    duplicates: int = 0
+PENDING_DELAY = timedelta(milliseconds=300)
+"""While another worker fetches the robots.txt."""
+TROUBLE_DELAY = timedelta(seconds=2)
+"""While a store of ours is down."""
+PROBE_DELAY = timedelta(seconds=1)
 
 
 class Visitor:
@@ -46,140 +38,108 @@ class Visitor:
 
     async def visit(self, context: JobContext, lease: Lease) -> Result:
         """Fetch one request and read the answer."""
-        request = lease.request
+        inquiry = Inquiry(lease)
+        started = time.perf_counter()
         try:
-            if request.losses >= MAX_LOSSES:
-                raise FetchError("worker_lost", f"{request.losses} workers were lost while they fetched it")
-            if context.spec.robots and not (await self._robots.rules(request.url)).allow(str(request.url)):
-                return given_up(lease, Outcome.ROBOTS, FetchError("robots_disallowed"))
-            response = await self._client.fetch(request.url, context.headers_for(request.url), context.limits)
-            return self._read(context, lease, response)
+            result = await self._visit(context, lease, inquiry)
         except FetchError as exc:
-            return _failed(context, lease, exc)
+            elapsed = timedelta(seconds=time.perf_counter() - started)
+            result = _failed(context, lease, exc, elapsed)
+        except Unavailable as exc:
+            result = put_off(lease, "store_down", TROUBLE_DELAY)
+            del exc
+        return inquiry.complete(result)
 
-    def _read(self, context: JobContext, lease: Lease, response: Response) -> Result:
-        if 200 <= response.status < 300:
-            return _page(context, lease, response)
-        location = response.header("location")
-        if 300 <= response.status < 400 and location is not None:
-            return _redirect(context, lease, response, location)
-        raise FetchError(
-            f"http_{response.status}",
-            response.http_reason,
-            retry_after=parse_retry_after(response.header("retry-after")),
-        )
+    async def find_address(self, host: str) -> str:
+        """Where a host lives; raises FetchError."""
+        return await self._client.find_address(host)
+
+    async def _visit(self, context: JobContext, lease: Lease, inquiry: Inquiry) -> Result:
+        request = lease.request
+        if lease.mark is Mark.DOOMED:
+            raise FetchError("host_down", "its host could not be reached for a while, also not by probes")
+        if request.losses >= MAX_LOSSES:
+            raise FetchError("worker_lost", f"{request.losses} workers were lost while they fetched it")
+        if context.spec.robots:
+            refusal = await self._ask_robots(context, lease, inquiry)
+            if refusal is not None:
+                return refusal
+        at_ms = now_ms()
+        try:
+            response = await self._client.fetch(request.url, context.headers_for(request.url), context.limits)
+        except FetchError as exc:
+            inquiry.note(at_ms, request.url.host, str(request.url), 0, exc.reason)
+            raise
+        inquiry.note(at_ms, request.url.host, str(request.url), response.status, "")
+        return _read(context, lease, response)
+
+    # --- robots.txt ---------------------------------------------------------------------------------------------
+
+    async def _ask_robots(self, context: JobContext, lease: Lease, inquiry: Inquiry) -> Result | None:
+        """None when the page may be fetched."""
+        url = lease.request.url
+        try:
+            rules = await self._robots.rules(url, self._fetcher(context))
+        except RobotsUnreachable as exc:
+            _note_hops(inquiry, exc.hops)
+            if not exc.asked:
+                return put_off(lease, exc.reason, PENDING_DELAY)
+            raise
+        inquiry.robots = rules.version
+        if rules.asked:  # that was this lease's turn on the host
+            _note_hops(inquiry, rules.hops)
+            settlement = Settlement(
+                lease, Outcome.RETRY, "robots_read", counts=False, latency=rules.hops[0].elapsed, signal=Signal.OK
+            )
+            return Result(settlement)
+        verdict = rules.robots.judge(url.target)
+        inquiry.rule = verdict.named
+        if verdict.allowed:
+            return None
+        return given_up(lease, Outcome.ROBOTS, FetchError("robots_disallowed", verdict.named))
+
+    def _fetcher(self, context: JobContext) -> Fetch:
+        async def fetch(url: Url, limits: FetchLimits) -> Response:
+            return await self._client.fetch(url, {}, limits)
+
+        del context
+        return fetch
 
 
-def _page(context: JobContext, lease: Lease, response: Response) -> Result:
-    url, depth = lease.request.url, lease.request.depth
-    body = response.unpacked(context.spec.max_body)
-    charset = response.charset(body)
-    page = _row(context, lease, response, len(body), charset)
-    settlement, exchange = _done(lease, response), _exchange(context, response, page)
-    wants_links = context.follows_from(depth)
-    if response.media_type not in HTML_TYPES or not body or not (wants_links or context.fields):
-        return Result(settlement, page, exchange)
-    html = Html.parse(body, charset, Base(page.url, drop_tracking=context.spec.drop_tracking))
-    canonical = html.canonical()
-    if canonical and (target := html.base.join(canonical)):
-        page = replace(page, canonical=str(target))
-    items = _items(context, html, url, page.fingerprint) if context.fields else ()
-    if not wants_links:
-        return Result(settlement, page, exchange, items)
-    hrefs = html.hrefs(skip_nofollow=context.spec.nofollow)
-    candidates, known = context.links.sort_out(url, html.base, hrefs, depth + 1, rebased=html.rebased)
-    return Result(settlement, page, exchange, items, candidates=candidates, duplicates=known)
+def _note_hops(inquiry: Inquiry, hops: tuple[Asked, ...]) -> None:
+    for hop in hops:
+        inquiry.note(hop.at_ms, hop.url.host, str(hop.url), hop.status, hop.reason)
 
 
-def _items(context: JobContext, html: Html, url: Url, fingerprint: int) -> tuple[ItemRow, ...]:
-    values = html.take(context.fields)
-    if not any(values.values()):
-        return ()
-    return (ItemRow(context.job, fingerprint, 0, str(url), values),)
-
-
-def _redirect(context: JobContext, lease: Lease, response: Response, location: str) -> Result:
-    """The target is a request of its own: the frontier decides whether and when it is fetched."""
-    request = lease.request
-    target = Base(str(request.url), drop_tracking=context.spec.drop_tracking).join(location)
-    if target is None:
-        raise FetchError("bad_redirect", f"to {location[:200]!r}")
-    if target == request.url:
-        raise FetchError("redirect_loop", "the page redirects to itself")
-    if request.hops >= MAX_HOPS:
-        raise FetchError("too_many_redirects", f"more than {MAX_HOPS} in a row")
-    page = _row(context, lease, response, len(response.wire_body), "")
-    page = replace(page, redirect=str(target))
-    settlement = replace(_done(lease, response), reason="redirect")
-    return Result(
-        settlement,
-        page,
-        _exchange(context, response, page),
-        candidates=[context.links.follow(target, request)],
+def _read(context: JobContext, lease: Lease, response: Response) -> Result:
+    if 200 <= response.status < 300:
+        return read_page(context, lease, response)
+    location = response.header("location")
+    if 300 <= response.status < 400 and location is not None:
+        return read_redirect(context, lease, response, location)
+    raise FetchError(
+        f"http_{response.status}",
+        response.http_reason,
+        retry_after=parse_retry_after(response.header("retry-after")),
     )
 
 
-def _row(context: JobContext, lease: Lease, response: Response, size: int, charset: str) -> PageRow:
-    request = lease.request
-    return PageRow(
-        job=lease.job,
-        fingerprint=request.url.fingerprint,
-        url=str(request.url),
-        host=request.url.host,
-        status=response.status,
-        depth=request.depth,
-        attempt=request.attempt,
-        content_type=response.content_type[:200],
-        charset=charset,
-        size=size,
-        elapsed_ms=round(response.elapsed.total_seconds() * 1000, 1),
-        fetched_ms=_now_ms(),
-        request_id=context.request_id,
-    )
-
-
-def _exchange(context: JobContext, response: Response, page: PageRow) -> Exchange | None:
-    if not context.spec.archive:
-        return None
-    return Exchange(
-        page.url, response.status, response.http_reason, response.headers, response.wire_body, page.fetched_ms
-    )
-
-
-def _done(lease: Lease, response: Response) -> Settlement:
-    return Settlement(lease, Outcome.DONE, latency=response.elapsed, received=len(response.wire_body))
-
-
-def _failed(context: JobContext, lease: Lease, error: FetchError) -> Result:
+def _failed(context: JobContext, lease: Lease, error: FetchError, elapsed: timedelta) -> Result:
+    if error.reason == "robots_pending":
+        return put_off(lease, error.reason, PENDING_DELAY)
+    signal = signal_of(error.reason)
+    if lease.mark is Mark.PROBE and signal is Signal.DOWN:
+        probe = put_off(lease, error.reason, PROBE_DELAY)
+        return replace(probe, settlement=replace(probe.settlement, signal=signal))
     decision = context.retry.decide(error.reason, lease.request.attempt, error.retry_after)
     if decision.outcome is Outcome.RETRY:
-        return Result(Settlement(lease, Outcome.RETRY, error.reason, decision.delay, decision.hold_host))
-    result = given_up(lease, decision.outcome, error)
-    return replace(result, settlement=replace(result.settlement, hold_host=decision.hold_host))
-
-
-def given_up(lease: Lease, outcome: Outcome, error: FetchError) -> Result:
-    """A request that will not be tried again, with its letter."""
-    request = lease.request
-    letter = DeadLetter(
-        job=lease.job,
-        fingerprint=request.url.fingerprint,
-        url=str(request.url),
-        host=request.url.host,
-        outcome=outcome.value,
-        reason=error.reason,
-        detail=_clean(error.detail[:500]),
-        depth=request.depth,
-        attempts=request.attempt + 1,
-        at_ms=_now_ms(),
+        result = Result(Settlement(lease, Outcome.RETRY, error.reason, decision.delay))
+    else:
+        result = given_up(lease, decision.outcome, error)
+    learnt = replace(
+        result.settlement,
+        hold_host=decision.hold_host,
+        signal=signal,
+        latency=elapsed if signal is Signal.SLOW else timedelta(),
     )
-    return Result(Settlement(lease, outcome, error.reason), letter=letter)
-
-
-def _clean(text: str) -> str:
-    """What every database can store: no lone surrogates, no NUL."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return replace(result, settlement=learnt)

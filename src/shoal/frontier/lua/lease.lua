@@ -148,7 +148,7 @@ local function room(place, want)
     end
     n = math.min(n, parallel - b.inflight)
   end
-  if introduces and not (h.met and (now - h.met < MET_MS or h.inflight > 0)) then
+  if introduces and mark == '' and not (h.met and (now - h.met < MET_MS or h.inflight > 0)) then
     if h.inflight > 0 then
       wait_until(place, h.name, now + INTRODUCE_MS)
       return 0

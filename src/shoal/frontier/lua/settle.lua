@@ -18,21 +18,22 @@ end
 local function note_host(host, job, at)
   local seen = hosts[host]
   if not seen then
-    seen = { n = 0, latency = 0, timed = 0, hold = 0, job = job, ok = 0, alive = 0, busy = 0, slow = 0, down = 0 }
+    seen = { n = 0, latency = 0, timed = 0, hold = 0, job = job, ok = 0, alive = 0, busy = 0, slow = 0, down = 0,
+      why = {} }
     hosts[host] = seen
   end
   local latency, signal = tonumber(ARGV[at + 6]), ARGV[at + 9]
   local probe = string.sub(signal, -1) == '?'
   signal = string.gsub(signal, '%?$', '')
   seen.n = seen.n + 1
-  seen.hold = math.max(seen.hold, tonumber(ARGV[at + 5]))
+  if tonumber(ARGV[at + 5]) > seen.hold then seen.hold, seen.why.hold = tonumber(ARGV[at + 5]), ARGV[at + 3] end
   if latency > 0 then
     seen.latency = seen.latency + latency
     seen.timed = seen.timed + 1
   end
   if signal ~= '' then
     seen[signal] = seen[signal] + 1
-    if signal ~= 'ok' then seen.reason = ARGV[at + 3] end
+    seen.why[signal] = ARGV[at + 3]
   end
   if probe then seen.probed = true end
 end
@@ -167,28 +168,30 @@ local function watch_breaker(host, h, seen, change)
   if seen.ok + seen.alive + seen.busy + seen.slow > 0 then return reached(host, h, change) end
   local tripped = h.trip or h.gone
   if seen.probed and tripped then
-    if seen.down > 0 then probe_failed(host, h, seen.reason, change) else change('probing', '') end
+    if seen.down > 0 then probe_failed(host, h, seen.why.down, change) else change('probing', '') end
   elseif seen.down > 0 and not tripped then
     local fails = (tonumber(h.fails or '') or 0) + seen.down
     change('fails', fails)
     if fails >= FAILURES then
       change('trip', 0)
       change('probe_at', now + FIRST_PROBE_MS)
-      note(host, 'tripped', string.format('%s %d times in a row: next probe in %d s', seen.reason, fails,
+      note(host, 'tripped', string.format('%s %d times in a row: next probe in %d s', seen.why.down, fails,
         FIRST_PROBE_MS / 1000))
     end
   end
 end
 
 -- The throttle: halve when the host wants less, at most once in a while; add a little while all is well. Near the rate
--- at which it last wanted less, add less.
+-- at which it last wanted less, add less. A 429 says so at once; a 503 or silence may be about one page, and says so
+-- when it comes often.
 local CUT_EVERY_MS, SLOWEST_PACE, CLIMB_S = 1000, 0.1, 20
+local SICK_AFTER_429, SICK = 0.05, 0.3
 local function measure_flow(b, seen, change)
   local count, since = (tonumber(b.flow_n or '') or 0) + seen.n, tonumber(b.flow_at or '') or now
   if now - since < 1000 then
     change('flow_n', count)
     change('flow_at', since)
-    return tonumber(b.flow or '')
+    return tonumber(b.flow or '') or math.max(1, count * 1000 / math.max(now - since, 200))
   end
   local flow = count * 1000 / (now - since)
   change('flow', string.format('%.3f', flow))
@@ -225,11 +228,22 @@ local function climb(bucket, b, change)
   note(bucket, 'restored', string.format('back to %s', base > 0 and string.format('%.3g a second', base) or 'no limit'))
 end
 
+-- The part of the last ten or so answers that were refusals or silence.
+local function measure_sickness(b, seen, change)
+  local asked = seen.ok + seen.alive + seen.busy + seen.slow
+  local before, kept = tonumber(b.sick or '') or 0, 0.9 ^ asked
+  local sick = asked == 0 and before or before * kept + (1 - kept) * (seen.busy + seen.slow) / asked
+  if sick > 0.001 then change('sick', string.format('%.3f', sick)) elseif b.sick then change('sick', '') end
+  return sick
+end
+
 local function throttle(bucket, b, seen, change)
   local base = tonumber(b.base or '')
   local flow = base == 0 and measure_flow(b, seen, change) or nil
-  if seen.busy > 0 or seen.slow > 0 then
-    cut(bucket, b, seen, change, 0.5, seen.reason, flow)
+  local sick = measure_sickness(b, seen, change)
+  if seen.busy + seen.slow > 0 then
+    if sick < (seen.why.busy == 'http_429' and SICK_AFTER_429 or SICK) then return end
+    cut(bucket, b, seen, change, 0.5, seen.why.busy or seen.why.slow, flow)
   elseif base and base > 0 and seen.now and seen.now > 3 * seen.calm and seen.now - seen.calm > 1000
     and (tonumber(b.pace or '') or base) > base / 8 then
     cut(bucket, b, seen, change, 0.75, string.format('answers in %d ms, usually in %d', seen.now, seen.calm), flow)
@@ -245,7 +259,7 @@ local function hold(bucket, b, seen, change)
   if now + seen.hold <= before then return end
   change('hold', now + seen.hold)
   b.hold = now + seen.hold
-  note(bucket, 'held', string.format('%s: it asked for %d s', seen.reason or 'Retry-After', seen.hold / 1000))
+  note(bucket, 'held', string.format('%s: it asked for %d s', seen.why.hold, seen.hold / 1000))
 end
 
 local function learn(host, seen)

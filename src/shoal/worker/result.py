@@ -1,0 +1,85 @@
+"""What came of one lease: all that must be stored, and how the lease is to be settled."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from shoal.core.ledger import Ask
+from shoal.core.manners import Limit, LimitSource
+from shoal.core.model import Candidate, Lease, Outcome, Settlement
+from shoal.errors import FetchError
+from shoal.store.archive import Exchange
+from shoal.store.pages import DeadLetter, ItemRow, PageRow
+
+_NO_LIMIT = Limit(0.0, 0, LimitSource.DEFAULT)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one lease."""
+
+    settlement: Settlement
+    page: PageRow | None = None
+    exchange: Exchange | None = None
+    items: tuple[ItemRow, ...] = ()
+    letter: DeadLetter | None = None
+    candidates: list[Candidate] = field(default_factory=list[Candidate])
+    duplicates: int = 0
+    asks: tuple[Ask, ...] = ()
+    """What the host was asked, for the ledger."""
+
+
+def given_up(lease: Lease, outcome: Outcome, error: FetchError) -> Result:
+    """A request that will not be tried again, with its letter."""
+    request = lease.request
+    letter = DeadLetter(
+        job=lease.job,
+        fingerprint=request.url.fingerprint,
+        url=str(request.url),
+        host=request.url.host,
+        outcome=outcome.value,
+        reason=error.reason,
+        detail=_clean(error.detail[:500]),
+        depth=request.depth,
+        attempts=request.attempt + 1,
+        at_ms=now_ms(),
+    )
+    return Result(Settlement(lease, outcome, error.reason), letter=letter)
+
+
+def put_off(lease: Lease, reason: str, delay: timedelta) -> Result:
+    """A request to be tried later, with nothing held against it."""
+    return Result(Settlement(lease, Outcome.RETRY, reason=reason, delay=delay, counts=False))
+
+
+@dataclass(slots=True)
+class Inquiry:
+    """What is noted on the way of one lease, for the ledger."""
+
+    lease: Lease
+    robots: str = ""
+    """The version of robots.txt that holds."""
+    rule: str = ""
+    """Its line that decided."""
+    asks: list[Ask] = field(default_factory=list[Ask])
+
+    def note(self, at_ms: int, host: str, url: str, status: int, reason: str) -> None:
+        limit = self.lease.limit or _NO_LIMIT
+        self.asks.append(
+            Ask(at_ms, host, self.lease.job, url, status, reason, limit.rate, limit.parallel, limit.source,
+                self.robots, self.rule)
+        )  # fmt: skip
+
+    def complete(self, result: Result) -> Result:
+        return replace(result, asks=tuple(self.asks)) if self.asks else result
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _clean(text: str) -> str:
+    """What every database can store: no lone surrogates, no NUL."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
