@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy.engine import Engine
 
 from shoal.control import Control, Ending
+from shoal.core.ledger import Ask
 from shoal.core.model import Counters, JobState, Request
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
@@ -53,13 +54,19 @@ class Troubled(PageStore):
     def __post_init__(self) -> None:
         PageStore.__init__(self, self.engine)
 
-    def write(self, page_rows: Sequence[PageRow], item_rows: Sequence[ItemRow], letters: Sequence[DeadLetter]) -> None:
+    def write(
+        self,
+        page_rows: Sequence[PageRow],
+        item_rows: Sequence[ItemRow],
+        letters: Sequence[DeadLetter],
+        asks: Sequence[Ask] = (),
+    ) -> None:
         self.calls += 1
         if self.calls <= self.failures:
             raise StoreUnavailable("down on purpose")
         if any(row.url.endswith(self.poison) for row in page_rows if self.poison):
             raise ValueError("no store can take this")
-        super().write(page_rows, item_rows, letters)
+        super().write(page_rows, item_rows, letters, asks)
 
 
 @dataclass(frozen=True)

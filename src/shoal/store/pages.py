@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,10 +10,11 @@ from typing import Any
 import orjson
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.exc import SQLAlchemyError
 
-from shoal.errors import StoreUnavailable
+from shoal.core.ledger import Ask
+from shoal.store.ledger import Ledger
 from shoal.store.tables import dead_letters, items, pages
+from shoal.store.trouble import translated_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,16 @@ class PageStore:
         self._put_page = _upsert(dialect, pages, ("job", "fingerprint"))
         self._put_item = _upsert(dialect, items, ("job", "fingerprint", "number"))
         self._put_dead = _upsert(dialect, dead_letters, ("job", "fingerprint"))
+        self._ledger = Ledger(engine)
 
-    def write(self, page_rows: Sequence[PageRow], item_rows: Sequence[ItemRow], letters: Sequence[DeadLetter]) -> None:
-        """Store a batch, all or nothing; rows that are there already are replaced."""
+    def write(
+        self,
+        page_rows: Sequence[PageRow],
+        item_rows: Sequence[ItemRow],
+        letters: Sequence[DeadLetter],
+        asks: Sequence[Ask] = (),
+    ) -> None:
+        """Store a batch, all or nothing; rows that are there already are replaced, but what was asked is added."""
         with self._transaction() as connection:
             if self._engine.dialect.name == "postgresql":
                 _in_turn(connection, {row.job for row in (*page_rows, *item_rows, *letters)})
@@ -112,6 +119,8 @@ class PageStore:
                 connection.execute(self._put_item, [_item_values(row) for row in item_rows])
             if letters:
                 connection.execute(self._put_dead, [_dead_values(letter) for letter in letters])
+            if asks:
+                self._ledger.write(connection, asks)
 
     def page(self, job: str, fingerprint: int) -> PageRow | None:
         """One page of a job."""
@@ -208,15 +217,6 @@ class PageStore:
     def _transaction(self) -> Generator[Connection]:
         with translated_errors(), self._engine.begin() as connection:
             yield connection
-
-
-@contextmanager
-def translated_errors() -> Generator[None]:
-    """Database trouble as our own error, with its cause in words."""
-    try:
-        yield
-    except (SQLAlchemyError, sqlite3.Error) as exc:
-        raise StoreUnavailable(f"the database refused: {getattr(exc, 'orig', None) or exc}") from exc
 
 
 def _in_turn(connection: Connection, jobs: set[str]) -> None:
