@@ -23,6 +23,8 @@ _PLACEHOLDERS = {
     "G": r"\d+",
     "K": "[^:]+",
     "W": ".+",
+    "X": "[0-9a-f]+",
+    "S": "[0-9a-f]+",
 }
 _PLACES = ("queued", "delayed", "leased")
 

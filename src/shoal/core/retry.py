@@ -31,6 +31,10 @@ RETRIED_REASONS = frozenset(
         "bad_http",
         "robots_unreachable",
         "job_unknown",
+        "proxy_failed",
+        "proxy_refused",
+        "proxy_gateway",
+        "proxy_wait",
     }
 )
 """Failures without a status that may pass. TLS faults, unknown hosts, too large bodies and the like do not."""
