@@ -9,14 +9,18 @@ from flask import Response
 
 from shoal import __version__
 from shoal.api import cursor, present
-from shoal.api.answers import HostList, HostView, QueueList, StatsView, WorkerList
+from shoal.api.answers import HostList, HostView, ProxyList, QueueList, StatsView, WorkerList
 from shoal.api.context import answer, platform, tenant
 from shoal.api.problems import BadValue
 from shoal.api.routes import Routes
-from shoal.api.schemas import HostChangeBody, HostPath, HostQuery
+from shoal.api.schemas import HostChangeBody, HostPath, HostQuery, ProxyQuery
+from shoal.core.proxies import ProxyPool, ProxyState
 from shoal.core.url import parse
-from shoal.errors import BadUrl, NotFound
+from shoal.errors import BadUrl, InputError, NotFound
 from shoal.frontier.frontier import KEEP, HostChange
+from shoal.frontier.proxies import ProxyDesk
+from shoal.proxy_pools import ProxyPools, listed, pools_of, proxy_record
+from shoal.wiring import redis_urls
 
 routes = Routes("operations", "/api/v1", "The fleet")
 
@@ -55,6 +59,23 @@ def change_host(path: HostPath, body: HostChangeBody) -> Response:
     )
     platform().frontier.configure_host(host, change)
     return answer(_host(host))
+
+
+@routes.get("/proxies", {200: ProxyList})
+def list_proxies(query: ProxyQuery) -> Response:
+    """List the operator's proxies by pool: score, in flight, rest; never how to use them."""
+    place = cursor.read(query.cursor, int)
+    start = 0 if place is None else int(place[0])
+    found = listed(_chosen_pools(query.pool))[start : start + query.limit + 1]
+    shown = found[: query.limit]
+    states = _look([row.name for row in shown])
+    return answer(
+        {
+            "data": [proxy_record(row, state) for row, state in zip(shown, states, strict=True)],
+            "cursor": cursor.write([start + len(shown)]),
+            "more": len(found) > query.limit,
+        }
+    )
 
 
 @routes.get("/workers", {200: WorkerList})
@@ -108,6 +129,32 @@ def show_stats() -> Response:
             "slices": stats.get("slices", 0),
         }
     )
+
+
+def check_proxies(chosen: str | ProxyPool | None) -> None:
+    """A pool that a submission names must be one of the operator's."""
+    if chosen is not None:
+        _pools().check(chosen)
+
+
+def _pools() -> ProxyPools:
+    return pools_of(platform().settings.proxies_file)
+
+
+def _chosen_pools(name: str | None) -> dict[str, ProxyPool]:
+    try:
+        return dict(_pools().all()) if name is None else {name: _pools().get(name)}
+    except InputError as exc:
+        raise BadValue("pool", str(exc)) from exc
+
+
+def _look(names: list[str]) -> list[ProxyState]:
+    settings = platform().settings
+    desk = ProxyDesk.at(redis_urls(settings).frontier, settings.prefix)
+    try:
+        return desk.look(names)
+    finally:
+        desk.close_connections()
 
 
 def _canonical(host: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import Annotated, Any, cast
 from urllib.parse import unquote
@@ -221,6 +221,11 @@ class ProxyPool(BaseModel):
         return tuple(self.proxies)
 
     @property
+    def is_read(self) -> bool:
+        """Are its proxies at hand? Reading ten thousand takes a while."""
+        return "names" in self.__dict__
+
+    @property
     def requests_at_once(self) -> int:
         """0 means unlimited."""
         return self.parallel or 0
@@ -236,11 +241,11 @@ class ProxyPool(BaseModel):
         sticky = _digest(f"{self.digest}\0{subject}")[:16] if subject else ""
         if self.template is None:
             return Choice(self.proxies, self.names, self.digest, sticky)
-        made = _made(self.template, url.hostname.strip("[]"), sticky)
-        if not sticky:  # a new one each time: what is known about them is known about their gate
-            return Choice({self.digest: made[0]}, (self.digest,), self.digest)
-        proxies = {proxy.id: proxy for proxy in made}
-        return Choice(proxies, tuple(proxies), sticky, sticky)
+        host = url.hostname.strip("[]")
+        if sticky:
+            return _few_made(self.template, host, sticky)
+        # A new one each time: what is known about them is known about their gate.
+        return Choice({self.digest: _one_made(self.template, host)}, (self.digest,), self.digest)
 
     def shown(self) -> dict[str, Any]:
         """For people and programs, without credentials."""
@@ -261,12 +266,17 @@ def _read_at(place: str, text: str) -> None:
         raise ValueError(f"{place}: {exc}") from None
 
 
-def _made(template: str, host: str, sticky: str) -> tuple[Proxy, ...]:
-    """The proxies that a template makes: of a sticky name always the same few, else a new one."""
-    if not sticky:
-        return (read_proxy(_fill(template, f"{random.getrandbits(40):010x}", host, random.randrange(10**9))),)
+def _one_made(template: str, host: str) -> Proxy:
+    return read_proxy(_fill(template, f"{random.getrandbits(40):010x}", host, random.randrange(10**9)))
+
+
+@lru_cache(maxsize=10_000)
+def _few_made(template: str, host: str, sticky: str) -> Choice:
+    """Of one name always the same few."""
     seeds = [_digest(f"{sticky}{variant}") for variant in range(VARIANTS)]
-    return tuple(read_proxy(_fill(template, seed[:10], host, int(seed[10:18], 16) % 10**9)) for seed in seeds)
+    made = [read_proxy(_fill(template, seed[:10], host, int(seed[10:18], 16) % 10**9)) for seed in seeds]
+    proxies = {proxy.id: proxy for proxy in made}
+    return Choice(proxies, tuple(proxies), sticky, sticky)
 
 
 def _fill(template: str, session: str, host: str, number: int) -> str:
