@@ -13,12 +13,17 @@ import pytest
 import redis
 import uvloop
 
-from shoal.core.proxies import ProxyPool, Verdict
-from shoal.core.url import parse
+from shoal.core.proxies import ProxyPool, Verdict, verdict_of
+from shoal.core.url import Url, parse
 from shoal.errors import FetchError, RedisUnavailable
+from shoal.fetch.http import HttpClient
+from shoal.fetch.port import FetchLimits
 from shoal.frontier.proxies import Lent, ProxyDesk, Return, Want
 from shoal.proxy_pools import ProxyPools
 from shoal.worker.proxies import BATCH, Loan, ProxyLender
+from tests.proxies import http_proxy, socks_proxy
+from tests.site.bookshop import Bookshop
+from tests.site.server import serve
 
 T = TypeVar("T")
 
@@ -206,3 +211,37 @@ def test_no_error_names_credentials(lender: ProxyLender) -> None:
         return f"{caught.value!r} {loans!r}"
 
     assert "secret" not in run(main)
+
+
+def test_a_proxy_that_dies_is_left_and_the_others_carry_on(lender: ProxyLender, desk: CountingDesk) -> None:
+    """The whole way: borrow, fetch through it, give it back with what the fetch tells."""
+
+    async def visit(client: HttpClient, pool: ProxyPool, url: Url) -> str:
+        loan = await lender.borrow("job", pool, url)
+        error: FetchError | None = None
+        try:
+            await client.fetch(url, {}, FetchLimits(), loan.proxy)
+        except FetchError as exc:
+            error = exc
+        lender.give_back(loan, verdict_of(error))
+        await lender.close()
+        return error.reason if error else "done"
+
+    async def main(pool: ProxyPool, url: Url) -> list[str]:
+        client = HttpClient("x")
+        outcomes = [await visit(client, pool, url) for _ in range(20)]
+        await client.close()
+        return outcomes
+
+    with (
+        serve(Bookshop(slow_seconds=0)) as site,
+        http_proxy() as good,
+        socks_proxy() as other,
+        http_proxy(resets=True) as dead,
+    ):
+        pool = ProxyPool(list=(good.url(), other.url("socks5"), dead.url()))
+        outcomes = run(lambda: main(pool, parse(site.url)))
+    assert 1 <= outcomes.count("proxy_failed") <= 3
+    assert set(outcomes) == {"done", "proxy_failed"}
+    assert 5 < len(good.passed) < outcomes.count("done") - 5  # they share the work; a SOCKS connection is used again
+    assert (len(other.passed), dead.passed) == (1, [])
