@@ -7,6 +7,7 @@ import sys
 import structlog
 
 from shoal.observe import set_up_logs
+from shoal.proxy_pools import pools_of
 from shoal.redis_url import redacted
 from shoal.settings import Settings
 from shoal.store.database import open_database
@@ -22,6 +23,7 @@ def serve(settings: Settings, log_level: str = "info") -> int:
     with with_redis(settings) as chosen:
         open_database(chosen.sql_url).dispose()
         sync_hosts(chosen)
+        pools_of(chosen.proxies_file).all()
         _announce(chosen)
         return Worker(chosen).run()
 
