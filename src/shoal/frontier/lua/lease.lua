@@ -19,8 +19,6 @@ local records, chunks, taken_of, touched, shrunk, ended = {}, {}, {}, {}, {}, {}
 -- --- what is known: each job and host is read once ---------------------------------------------------------------
 
 local known_jobs, known_hosts, changed = {}, {}, {}
-local NUMBERS = { 'inflight', 'slot', 'rate', 'parallel', 'hold', 'delay', 'pace', 'quiet', 'trip', 'probe_at', 'probing',
-  'gone', 'met' }
 
 local function job_of(job)
   local j = known_jobs[job]
@@ -40,39 +38,33 @@ local function host_of(host)
   if h then return h end
   h = read_host(host)
   h.name = host
-  for _, field in ipairs(NUMBERS) do
-    if h[field] then h[field] = tonumber(h[field]) end
-  end
-  h.inflight = h.inflight or 0
   known_hosts[host] = h
   return h
 end
 
-local function write_hosts()
-  for host, fields in pairs(changed) do
-    local flat = {}
-    for field, value in pairs(fields) do
-      flat[#flat + 1] = field
-      flat[#flat + 1] = value
-    end
-    redis.call('HSET', host_key(host), unpack(flat))
-  end
-end
-
+-- A field set twice is written twice, and the last counts.
 local function set(h, field, value)
-  h[field] = tonumber(value) or value
-  changed[h.name] = changed[h.name] or {}
-  changed[h.name][field] = value
+  h[field] = value
+  local writes = changed[h.name]
+  if not writes then
+    writes = {}
+    changed[h.name] = writes
+  end
+  writes[#writes + 1] = field
+  writes[#writes + 1] = value
 end
 
--- A field that is '' is as good as none.
-local function has(h, field) return h[field] and h[field] ~= '' end
+local function write_hosts()
+  for host, writes in pairs(changed) do redis.call('HSET', host_key(host), unpack(writes)) end
+end
+
+local function flag(value) return value ~= nil and value ~= 0 end
 
 -- --- waiting -----------------------------------------------------------------------------------------------------
 
 -- A place is a (job, host) in the list in which it stands: ready, or lag when the host is slow.
 local function put_off(place, at)
-  redis.call('ZADD', place.list, string.format('%.3f', at), place.host)
+  redis.call('ZADD', place.list, math.ceil(at), place.host)
 end
 
 -- Wait for room in a bucket; who is not woken looks again by himself, unless it takes an operator to make room.
@@ -90,22 +82,14 @@ end
 
 -- --- limits ------------------------------------------------------------------------------------------------------
 
--- What a job asks a bucket at, whose word that is, and what the bucket is booked at. A job slower than others waits by
--- itself; a job with no limit books nothing. 0 is unlimited.
+-- What holds now: below all words, the pace that the host can take.
 local function rate_of(j, b)
-  local plain, source = j.rate0, 'default'
-  if b.delay and j.robots then plain, source = 1 / b.delay, 'robots' end
-  local rate, booked = plain, plain
-  if b.rate then
-    rate, booked, source = b.rate, b.rate, 'operator'
-  elseif j.rate then
-    rate, source = j.rate, 'job'
-    booked = (rate == 0 or plain == 0) and rate or math.max(rate, plain)
+  local rate, source, booked = wanted_rate(j, b)
+  if b.pace then
+    if rate == 0 or b.pace < rate then rate, source = b.pace, 'throttle' end
+    if booked == 0 or b.pace < booked then booked = b.pace end
   end
-  local base = rate
-  if b.pace and (rate == 0 or b.pace < rate) then rate, source = b.pace, 'throttle' end
-  if b.pace and (booked == 0 or b.pace < booked) then booked = b.pace end
-  return rate, source, booked, base
+  return rate, source, booked
 end
 
 local function parallel_of(j, h, b)
@@ -141,9 +125,9 @@ local function room(place, want)
   end
   local mark, n = breaker(place, h, want)
   if not mark then return 0 end
-  local rate, source, booked, base = rate_of(j, b)
+  local rate, source, booked = rate_of(j, b)
   local parallel = parallel_of(j, h, b)
-  local under = { mark = mark, rate = rate, source = source, booked = booked, base = base, parallel = parallel, b = b }
+  local under = { mark = mark, rate = rate, source = source, booked = booked, parallel = parallel, b = b }
   if mark == '!' then return n, under end
   if parallel > 0 then
     if b.inflight >= parallel then
@@ -207,11 +191,12 @@ local function leave_rivals(queue, host, j)
     redis.call('UNLINK', tenants, rival_jobs_key(queue, host, left[1]))
     left = {}
   end
-  if #left == 0 then set(host_of(host), 'shared', '') end
+  if #left == 0 then set(host_of(host), 'shared', 0) end
 end
 
 local function has_entries(job, host)
-  return redis.call('EXISTS', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2)) > 0
+  local lists = queue_key(job, host, '')
+  return redis.call('EXISTS', lists .. '0', lists .. '1', lists .. '2') > 0
 end
 
 -- May this rival be served in place of the one whose place was looked at? One that has nothing here any more leaves; one
@@ -231,7 +216,7 @@ end
 
 local function turn_on_host(queue, place, booked)
   local h = host_of(place.host)
-  if not has(h, 'shared') then
+  if not flag(h.shared) then
     if not h.owner or h.owner == place.job.name then return place end
     set(h, 'shared', 1)
     local owner = job_of(h.owner)
@@ -281,10 +266,9 @@ local function write_turns()
 end
 
 local function pop(job, host, n)
-  local got = 0
+  local got, lists = 0, queue_key(job, host, '')
   while got < n do
-    local popped = redis.call('LMPOP', 3, queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2),
-      'LEFT', 'COUNT', n - got)
+    local popped = redis.call('LMPOP', 3, lists .. '0', lists .. '1', lists .. '2', 'LEFT', 'COUNT', n - got)
     if not popped then break end
     local start = job .. ' ' .. host .. ' ' .. string.sub(popped[1], -1) .. ' '
     for _, entry in ipairs(popped[2]) do
@@ -300,7 +284,7 @@ local function reschedule(place, under, got, n)
   local j, b = place.job, under.b
   if got < n or not has_entries(j.name, place.host) then
     redis.call('ZREM', place.list, place.host)
-    if has(host_of(place.host), 'shared') then leave_rivals(place.queue, place.host, j) end
+    if flag(host_of(place.host).shared) then leave_rivals(place.queue, place.host, j) end
   elseif under.mark == '~' then
     wait_until(place, place.host, now + INTRODUCE_MS)
   elseif under.mark == '!' then
@@ -331,10 +315,27 @@ local function book(place, under, got)
   if h.owner ~= place.job.name then set(h, 'owner', place.job.name) end
   if under.mark == '?' then set(h, 'probing', now + lease_ms) end
   if under.mark == '!' or under.mark == '~' then return end
-  if b.base ~= under.base then set(b, 'base', under.base) end
   if under.booked > 0 then
-    set(b, 'slot', string.format('%.3f', math.max(b.slot or 0, now) + got * 1000 / under.booked))
+    local slot = math.max(b.slot or 0, now) + got * 1000 / under.booked
+    set(b, 'slot', string.format('%.3f', slot))
+    b.slot = slot
   end
+end
+
+-- Under what the next so many records were leased.
+local function note_terms(queue, under, got)
+  local last = chunks[#chunks]
+  if last and last.queue == queue and last.mark == under.mark and last.rate == under.rate
+    and last.parallel == under.parallel and last.source == under.source then
+    last.got = last.got + got
+    return
+  end
+  under.queue, under.got = queue, got
+  chunks[#chunks + 1] = under
+end
+
+local function write_terms(under)
+  return string.format('%s .%s %s %d %s %d', under.queue, under.mark, under.rate, under.parallel, under.source, under.got)
 end
 
 local function serve_place(place, n, under)
@@ -342,13 +343,12 @@ local function serve_place(place, n, under)
   local got = pop(j.name, place.host, n)
   if got > 0 then
     book(place, under, got)
-    chunks[#chunks + 1] = string.format('%s %s%s %s %d %s %d', queue, '.', under.mark, under.rate, under.parallel,
-      under.source, got)
+    note_terms(queue, under, got)
     taken_of[j.name] = (taken_of[j.name] or 0) + got
     touched[j.name] = true
     charge(turn_key(queue), j.tenant, got / weight_of_tenant(j.tenant))
     charge(turn_jobs_key(queue, j.tenant), j.name, got / j.weight)
-    if has(host_of(place.host), 'shared') then charge_on_host(queue, place.host, j, got) end
+    if flag(host_of(place.host).shared) then charge_on_host(queue, place.host, j, got) end
     if j.host_seconds > 0 then redis.call('HSETNX', spend_key(j.name), 's ' .. place.host, now) end
   end
   reschedule(place, under, got, n)
@@ -401,11 +401,11 @@ local function moves_lane(place)
   local j, h = place.job, host_of(place.host)
   local home = j.queue == place.queue
   if home and not slow_lane(j.queue) then return false end
-  if home and not has(h, 'slow') and h.inflight > 0 and now - (h.quiet or now) > SILENT_MS then
+  if home and not flag(h.slow) and h.inflight > 0 and now - (h.quiet or now) > SILENT_MS then
     set(h, 'slow', 1)
     note(place.host, 'slow_lane', string.format('no answer for %d ms', now - h.quiet))
   end
-  if home == not has(h, 'slow') then return false end
+  if home == not flag(h.slow) then return false end
   local to = home and lag_key(j.name) or ready_key(j.name)
   local at = redis.call('ZSCORE', place.list, place.host)
   redis.call('ZREM', place.list, place.host)
@@ -584,4 +584,5 @@ end
 for i = 5, #ARGV, 2 do
   if served[ARGV[i]] or #records >= limit then soonest(ARGV[i]) end
 end
+for i, under in ipairs(chunks) do chunks[i] = write_terms(under) end
 return { group, wait, redis.call('ZCOUNT', LEASES, '-inf', now), ended, chunks, records }
