@@ -165,7 +165,7 @@ local function buckets_for(n)
 end
 
 -- A host's hash as a table; all but a few fields are numbers.
-local TEXTS = { owner = true, group = true, address = true }
+local TEXTS = { owner = true, group = true, address = true, probing = true }
 local function read_host(host)
   local flat, h = redis.call('HGETALL', host_key(host)), { inflight = 0 }
   for i = 1, #flat, 2 do
@@ -176,12 +176,12 @@ local function read_host(host)
 end
 
 -- What a job asks a bucket at, whose word that is, and what the bucket is booked at: the operator's word, the job's,
--- that of robots.txt, the default. A job slower than others waits by itself; one with no limit books nothing. 0 is
+-- that of robots.txt where it is stricter than the default, the default. A job slower than others waits by itself; one with no limit books nothing. 0 is
 -- unlimited. `j` has rate (nil: it does not say), rate0 and robots; `b` has rate and delay.
 local function wanted_rate(j, b)
   if b.rate then return b.rate, 'operator', b.rate end
   local plain, source = j.rate0, 'default'
-  if b.delay and j.robots then plain, source = 1 / b.delay, 'robots' end
+  if b.delay and j.robots and (plain == 0 or 1 / b.delay < plain) then plain, source = 1 / b.delay, 'robots' end
   if not j.rate then return plain, source, plain end
   if j.rate == 0 or plain == 0 or j.rate > plain then return j.rate, 'job', j.rate end
   return j.rate, 'job', plain
@@ -214,6 +214,11 @@ local function list_hosts()
     redis.call('ZADD', HOSTS, unpack(listed, i, math.min(i + 999, #listed)))
   end
   listed = {}
+end
+
+-- A bucket of which something was learnt before it was asked is forgotten after a day like any other.
+local function lives_a_day(bucket)
+  if redis.call('HEXISTS', host_key(bucket), 'set') == 0 then redis.call('EXPIRE', host_key(bucket), DAY_S, 'NX') end
 end
 
 -- A host of this job may be asked for now, if it waits at all.
@@ -343,7 +348,6 @@ local function give_back(records, touched)
     end
   end
   for host, n in pairs(host_left) do
-    redis.call('HDEL', host_key(host), 'probing')
     host_returned(host, read_host(host), n, touched)
   end
   return host_left

@@ -143,7 +143,7 @@ end
 local function probe_failed(host, h, reason)
   local trip = (h.trip or 0) + 1
   change(h, 'probing', nil)
-  if trip <= PROBES and not h.gone then
+  if trip < PROBES and not h.gone then
     local delay = math.min(FIRST_PROBE_MS * 2 ^ trip, LAST_PROBE_MS)
     change(h, 'trip', trip)
     change(h, 'probe_at', now + delay)
