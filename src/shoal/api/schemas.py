@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
 from shoal.core.model import JobState, Lane
-from shoal.core.spec import JobSpec, Label, Parallel, Rate
+from shoal.core.spec import Duration, JobSpec, Label, Parallel, Rate, Size
 
 _JOB = r"^[a-z0-9]{1,40}$"
 _HOST = r"^[A-Za-z0-9._:\[\]-]{1,300}$"
@@ -37,6 +37,7 @@ Reason = Annotated[str, Field(max_length=60, pattern=_TEXT, description="Such as
 Row = Annotated[int, Field(ge=1, lt=_MOST, description="The id of a row."), BeforeValidator(_number)]
 Seconds = Annotated[float, Field(ge=0, le=86_400), BeforeValidator(_number)]
 Flag = Annotated[bool, Strict()]
+Pages = Annotated[int, Field(ge=1, lt=_MOST)]
 
 _CURSOR = Field(default=None, description="From the answer before, to go on behind it.")
 _TIME = Field(default=None, description="ISO 8601, such as 2026-11-16T08:00:00Z.")
@@ -165,7 +166,8 @@ class JobBody(JobSpec):
     allow: tuple[Text, ...] = Field(default=(), max_length=100)
     deny: tuple[Text, ...] = Field(default=(), max_length=100)
     name: Name = ""
-    pages: Annotated[int, Field(ge=1, lt=_MOST)] | None = None
+    pages: Pages | None = None
+    host_pages: Pages | None = None
     depth: Annotated[int, Field(ge=0, lt=_MOST)] | None = None
 
 
@@ -175,10 +177,15 @@ class JobChange(Exact):
     name: Name = ""
     labels: tuple[Label, ...] = Field(default=(), max_length=20)
     lane: Lane = Lane.BATCH
-    weight: float = Field(default=1.0, gt=0, le=1000)
-    rate: Rate = 4.0
+    weight: float = Field(default=1.0, ge=0.01, le=1000)
+    rate: Rate | None = None
     parallel: Parallel | None = None
-    pages: Annotated[int, Field(ge=1, lt=_MOST)] | None = None
+    pages: Pages | None = None
+    bytes: Size | None = None
+    seconds: Duration | None = None
+    host_pages: Pages | None = None
+    host_bytes: Size | None = None
+    host_seconds: Duration | None = None
 
 
 class HostChangeBody(Exact):
