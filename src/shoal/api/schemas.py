@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
 from shoal.core.model import JobState, Lane
+from shoal.core.proxies import PoolName
 from shoal.core.spec import Duration, JobSpec, Label, Parallel, Rate, Size
 
 _JOB = r"^[a-z0-9]{1,40}$"
-_HOST = r"^[A-Za-z0-9._:\[\]-]{1,300}$"
+_HOST = r"^@?[A-Za-z0-9._:\[\]-]{1,300}$"
 _TEXT = r"^[^\x00]*$"
 """PostgreSQL cannot keep a NUL."""
 _MOST = 2**53
@@ -27,6 +28,14 @@ def _number(value: object) -> object:
     return value
 
 
+def _name_of_a_pool(value: object) -> object:
+    """Who sends a job over the network may not choose where the fleet connects to."""
+    if value is not None and not isinstance(value, str):
+        raise ValueError("over the API, only the name of a pool that the operator has defined can be given")
+    return value
+
+
+Pool = Annotated[PoolName | None, BeforeValidator(_name_of_a_pool)]
 MAX_LIMIT = 1_000
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="Rows of one answer.")]
 Cursor = Annotated[str, Field(max_length=500, pattern=r"^[A-Za-z0-9_-]*$")] | None
@@ -38,6 +47,8 @@ Row = Annotated[int, Field(ge=1, lt=_MOST, description="The id of a row."), Befo
 Seconds = Annotated[float, Field(ge=0, le=86_400), BeforeValidator(_number)]
 Flag = Annotated[bool, Strict()]
 Pages = Annotated[int, Field(ge=1, lt=_MOST)]
+Note = Annotated[str, Field(max_length=500, pattern=_TEXT, description="For people: who agreed to this, and when.")]
+HostState = Literal["open", "at_cap", "slowed", "held", "tripped", "down", "paused"]
 
 _CURSOR = Field(default=None, description="From the answer before, to go on behind it.")
 _TIME = Field(default=None, description="ISO 8601, such as 2026-11-16T08:00:00Z.")
@@ -71,7 +82,9 @@ class PagePath(BaseModel):
 
 
 class HostPath(BaseModel):
-    host: str = Field(pattern=_HOST, description="A host, with its port unless it is the scheme's own.")
+    host: str = Field(
+        pattern=_HOST, description="A host, with its port unless it is the scheme's own; or @domain, for its bucket."
+    )
 
 
 class Idempotency(BaseModel):
@@ -128,7 +141,22 @@ class ScrapeQuery(Query):
     wait: float = Field(default=0, ge=0, le=300, description="Seconds to wait for the page, up to the server's cap.")
 
 
+class ProxyQuery(Query):
+    pool: PoolName | None = Field(default=None, description="Only the proxies of this pool.")
+    limit: Limit = 100
+    cursor: Cursor = _CURSOR
+
+
 class HostQuery(Query):
+    state: HostState | None = None
+    limit: Limit = 100
+    cursor: Cursor = _CURSOR
+
+
+class AuditQuery(Query):
+    since: Time = _TIME
+    until: Time = _TIME
+    format: Literal["json", "csv"] = Field(default="json", description="`csv` streams all of it, without a limit.")
     limit: Limit = 100
     cursor: Cursor = _CURSOR
 
@@ -168,6 +196,7 @@ class JobBody(JobSpec):
     name: Name = ""
     pages: Pages | None = None
     host_pages: Pages | None = None
+    proxies: Pool = None  # pyright: ignore[reportIncompatibleVariableOverride] - narrower, and a spec never changes
     depth: Annotated[int, Field(ge=0, lt=_MOST)] | None = None
 
 
@@ -189,11 +218,12 @@ class JobChange(Exact):
 
 
 class HostChangeBody(Exact):
-    """An operator's word on a host; null takes a limit back to what the jobs say."""
+    """An operator's word on a host, kept until it is taken back; null leaves a limit to the others. A hold passes."""
 
     rate: Rate | None = None
     parallel: Parallel | None = None
     paused: Flag = False
+    note: Note = ""
     hold_seconds: Seconds = 0.0
 
 
@@ -221,6 +251,7 @@ class ScrapeBody(Exact):
     fields: dict[str, str] = Field(default_factory=dict)
     headers: dict[str, str] = Field(default_factory=dict)
     robots: bool = True
+    proxies: Pool = Field(default=None, description="Fetch through a pool of proxies that the operator has defined.")
     retries: int = Field(default=1, ge=0, le=20)
     timeout: float = Field(default=30.0, gt=0, le=600)
     archive: bool = True

@@ -21,6 +21,7 @@ from shoal.core.spec import JobSpec
 from shoal.core.url import Url, parse_all
 from shoal.errors import InputError
 from shoal.home import prepare_home
+from shoal.proxy_pools import pools_of
 from shoal.settings import Settings, read_settings
 
 DEFAULT_WORKERS = min(2, os.cpu_count() or 1)
@@ -51,6 +52,8 @@ def crawl(
     rate: opt.RateOption = None,
     parallel: opt.ParallelOption = None,
     robots: opt.Robots = None,
+    proxy: opt.Proxy = None,
+    proxies: opt.Proxies = None,
     retries: opt.Retries = None,
     timeout: opt.Timeout = None,
     lane: opt.LaneOption = None,
@@ -75,8 +78,9 @@ def crawl(
         "robots": robots, "retries": retries, "timeout": timeout, "lane": lane, "archive": archive,
         "bytes": most_bytes, "seconds": most_seconds, "host_pages": host_pages, "host_bytes": host_bytes,
         "host_seconds": host_seconds, "noindex": noindex, "weight": weight,
+        "proxies": proxies,
     }  # fmt: skip
-    spec = make_spec(job, flags, field or (), header or ())
+    spec = make_spec(job, flags, field or (), header or (), proxy or ())
     _start(spec, workers, detach, View(output, format, quiet, json))
 
 
@@ -94,6 +98,8 @@ def scrape(
     rate: opt.RateOption = None,
     parallel: opt.ParallelOption = None,
     robots: opt.Robots = None,
+    proxy: opt.Proxy = None,
+    proxies: opt.Proxies = None,
     retries: opt.Retries = None,
     timeout: opt.Timeout = None,
     lane: opt.LaneOption = None,
@@ -116,10 +122,10 @@ def scrape(
     flags: dict[str, Any] = {
         "urls": listed, "name": name, "drop_tracking": drop_tracking, "rate": rate,
         "parallel": _number_or_word(parallel), "robots": robots, "retries": retries, "timeout": timeout,
-        "lane": lane, "archive": archive, "follow": False,
+        "lane": lane, "archive": archive, "follow": False, "proxies": proxies,
         "noindex": noindex, "bytes": most_bytes, "seconds": most_seconds, "weight": weight,
     }  # fmt: skip
-    spec = make_spec(job, flags, field or (), header or ())
+    spec = make_spec(job, flags, field or (), header or (), proxy or ())
     _start(spec, workers, detach, View(output, format, quiet, json))
 
 
@@ -163,9 +169,11 @@ def _start(spec: JobSpec, workers: int, detach: bool, view: View) -> None:
     if not urls and not spec.open:
         raise InputError("no URLs given; for example: shoal crawl https://books.example/")
     view.check()
-    if workers and not detach:
-        _look_up(urls)
     settings = read_settings()
+    if isinstance(spec.proxies, str):
+        pools_of(settings.proxies_file).check(spec.proxies)
+    if workers and not detach and spec.proxies is None:  # a proxy may know names that we do not
+        _look_up(urls)
     prepare_home(settings.home)
     with noted_interrupts() as interrupts, Crew(settings, 0 if detach else workers) as crew:
         code = _submit_and_follow(spec, settings, crew, view, interrupts, detach=detach)
