@@ -102,9 +102,9 @@ class Pulse:
         )
 
     def _unattended(self) -> str | None:
-        """A queue with work that is due, while a process of ours is free."""
+        """A queue with work that is due, while a process of ours is free and no ring is held back for it."""
         queues = self._settings.lease_queues
-        if not queues or self._resting.is_set() or len(worker_state.active_requests) >= self._settings.processes:
+        if not queues or self._resting.is_set() or len(worker_state.reserved_requests) >= self._settings.processes:
             return None
         glance = self._frontier.glance(queues)
         if glance.due:
