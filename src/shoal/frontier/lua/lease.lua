@@ -12,7 +12,7 @@ local limit, lease_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 local address_cap, introduces = tonumber(ARGV[3]), ARGV[4] == '1'
 local MAX_JOBS, MAX_HOSTS, PASSES, QUANTUM, RIVALS = 64, 256, 8, 8, 8
 local BURST_MS, UNPROVEN_CAP, RECHECK_MS, INTRODUCE_MS, SILENT_MS, MET_MS = 100, 64, 10000, 200, 2000, 3600000
-local records, chunks, taken_of, touched, shrunk, ended = {}, {}, {}, {}, {}, {}
+local records, chunks, taken_of, touched, shrunk, ended, probes = {}, {}, {}, {}, {}, {}, {}
 
 -- --- what is known: each job and host is read once ---------------------------------------------------------------
 
@@ -37,7 +37,7 @@ local function host_of(host)
   h = read_host(host)
   h.name = host
   for _, field in ipairs({ 'inflight', 'slot', 'rate', 'parallel', 'hold', 'delay', 'pace', 'quiet', 'trip', 'probe_at',
-    'probing', 'gone', 'met' }) do
+    'gone', 'met', 'base' }) do
     h[field] = tonumber(h[field] or '')
   end
   h.inflight = h.inflight or 0
@@ -110,11 +110,19 @@ local function parallel_of(j, h, b)
   return parallel
 end
 
+-- Is a probe under way? It is as long as its lease lives, however often that is renewed.
+local function probing(h)
+  if probes[h.name] then return true end
+  local group, index = string.match(h.probing or '', '^(%d+) (%d+)$')
+  return group and redis.call('HEXISTS', lease_key(group), index) == 1
+end
+
 -- Is the host down? Returns the mark of a lease that is given all the same, or false.
 local function breaker(place, h, want)
   if h.gone and h.gone > now then return '!', want end
   if not (h.trip or h.gone) then return '', want end
-  local at = math.max(h.probing or 0, h.gone and 0 or h.probe_at or 0)
+  local at = h.gone and 0 or h.probe_at or 0
+  if at <= now and probing(h) then at = now + RECHECK_MS end
   if at > now then
     wait_until(place, h.name, at)
     return false
@@ -173,9 +181,34 @@ local function room(place, want)
       return 0
     end
     n = math.min(n, math.floor((now + BURST_MS - slot) / interval + 1e-6) + 1)
-    if rate < booked then n = math.min(n, math.floor(rate * BURST_MS / 1000) + 1) end
+  end
+  if rate > 0 and rate < booked then
+    under.own = math.max(tonumber(redis.call('HGET', spend_key(j.name), 't ' .. b.name) or '') or 0, now)
+    if under.own > now + BURST_MS then
+      put_off(place, under.own - BURST_MS)
+      return 0
+    end
+    n = math.min(n, math.floor((now + BURST_MS - under.own) * rate / 1000 + 1e-6) + 1)
   end
   return n, under
+end
+
+-- --- budgets -----------------------------------------------------------------------------------------------------
+
+-- Why a job gets no more requests, if so.
+local function over_budget(j)
+  return (j.bytes > 0 and j.received >= j.bytes and 'over_bytes')
+    or (j.deadline and now >= j.deadline and 'over_seconds')
+end
+
+-- Why a host gets no more requests of this job, if so.
+local function host_spent(j, host)
+  if j.host_bytes == 0 and j.host_seconds == 0 then return nil end
+  local spent = redis.call('HMGET', spend_key(j.name), 'b ' .. host, 's ' .. host)
+  if j.host_bytes > 0 and (tonumber(spent[1]) or 0) >= j.host_bytes then return 'over_host_bytes' end
+  if j.host_seconds > 0 and spent[2] and now - tonumber(spent[2]) >= j.host_seconds * 1000 then
+    return 'over_host_seconds'
+  end
 end
 
 -- --- whose turn it is on a host ----------------------------------------------------------------------------------
@@ -194,10 +227,10 @@ local function join_rivals(queue, host, j)
 end
 
 -- Who has nothing left on the host leaves; one that remains alone is no rival.
-local function leave_rivals(queue, host, j)
-  local tenants, jobs = rivals_key(queue, host), rival_jobs_key(queue, host, j.tenant)
-  redis.call('ZREM', jobs, j.name)
-  if redis.call('EXISTS', jobs) == 0 then redis.call('ZREM', tenants, j.tenant) end
+local function leave_rivals(queue, host, tenant, job)
+  local tenants, jobs = rivals_key(queue, host), rival_jobs_key(queue, host, tenant)
+  redis.call('ZREM', jobs, job)
+  if redis.call('EXISTS', jobs) == 0 then redis.call('ZREM', tenants, tenant) end
   local left = redis.call('ZRANGE', tenants, 0, 1)
   if #left == 1 and redis.call('ZCARD', rival_jobs_key(queue, host, left[1])) == 1 then
     redis.call('UNLINK', tenants, rival_jobs_key(queue, host, left[1]))
@@ -211,13 +244,14 @@ local function has_entries(job, host)
 end
 
 -- May this rival be served in place of the one whose place was looked at? One that has nothing here any more leaves.
-local function rival_place(queue, place, name)
+local function rival_place(queue, place, tenant, name)
   if name == place.job.name then return place end
   local j = job_of(name)
   if j.state ~= 'running' or not has_entries(name, place.host) then
-    leave_rivals(queue, place.host, j)
+    leave_rivals(queue, place.host, tenant, name)
     return nil
   end
+  if over_budget(j) or host_spent(j, place.host) then return nil end
   local list = j.queue == queue and ready_key(name) or lag_key(name)
   local at = tonumber(redis.call('ZSCORE', list, place.host) or '')
   if not at then return nil end
@@ -237,7 +271,7 @@ local function turn_on_host(queue, place)
   join_rivals(queue, place.host, place.job)
   for _, tenant in ipairs(redis.call('ZRANGE', rivals_key(queue, place.host), 0, RIVALS - 1)) do
     for _, name in ipairs(redis.call('ZRANGE', rival_jobs_key(queue, place.host, tenant), 0, RIVALS - 1)) do
-      local found = rival_place(queue, place, name)
+      local found = rival_place(queue, place, tenant, name)
       if found then return found end
     end
   end
@@ -285,7 +319,7 @@ local function reschedule(place, under, got)
   local j, b = place.job, under.b
   if not has_entries(j.name, place.host) then
     redis.call('ZREM', place.list, place.host)
-    if has(host_of(place.host), 'shared') then leave_rivals(place.queue, place.host, j) end
+    if has(host_of(place.host), 'shared') then leave_rivals(place.queue, place.host, j.tenant, j.name) end
   elseif under.mark == '~' then
     wait_until(place, place.host, now + INTRODUCE_MS)
   elseif under.mark == '!' then
@@ -295,7 +329,7 @@ local function reschedule(place, under, got)
   else
     local at = now
     if under.booked > 0 then at = math.max(at, (b.slot or 0) - BURST_MS) end
-    if under.rate > 0 and under.rate < under.booked then at = math.max(at, now + got * 1000 / under.rate) end
+    if under.own then at = math.max(at, under.own - BURST_MS) end
     put_off(place, at)
   end
 end
@@ -314,11 +348,15 @@ local function book(place, under, got)
   local h, b = host_of(place.host), under.b
   count_in_flight(h, b, got)
   if h.owner ~= place.job.name then set(h, 'owner', place.job.name) end
-  if under.mark == '?' then set(h, 'probing', now + lease_ms) end
+  if under.mark == '?' then probes[h.name] = #records end
   if under.mark == '!' or under.mark == '~' then return end
   if b.base ~= under.base then set(b, 'base', under.base) end
   if under.booked > 0 then
     set(b, 'slot', string.format('%.3f', math.max(b.slot or 0, now) + got * 1000 / under.booked))
+  end
+  if under.own then
+    under.own = under.own + got * 1000 / under.rate
+    redis.call('HSET', spend_key(place.job.name), 't ' .. b.name, string.format('%.3f', under.own))
   end
 end
 
@@ -340,17 +378,7 @@ local function serve_place(place, n, under)
   return got
 end
 
--- --- budgets -----------------------------------------------------------------------------------------------------
-
--- Why a host gets no more requests of this job, if so.
-local function host_spent(j, host)
-  if j.host_bytes == 0 and j.host_seconds == 0 then return nil end
-  local spent = redis.call('HMGET', spend_key(j.name), 'b ' .. host, 's ' .. host)
-  if j.host_bytes > 0 and (tonumber(spent[1]) or 0) >= j.host_bytes then return 'over_host_bytes' end
-  if j.host_seconds > 0 and spent[2] and now - tonumber(spent[2]) >= j.host_seconds * 1000 then
-    return 'over_host_seconds'
-  end
-end
+-- --- what is beyond a budget is dropped ------------------------------------------------------------------------------
 
 local function drop_host(place, reason)
   local dropped = 0
@@ -368,8 +396,7 @@ end
 
 -- A job that has used up its bytes or its time: what waits is dropped.
 local function job_spent(j)
-  local reason = (j.bytes > 0 and j.received >= j.bytes and 'over_bytes')
-    or (j.deadline and now >= j.deadline and 'over_seconds')
+  local reason = over_budget(j)
   if not reason then return false end
   write_sums()
   local dropped = drop_waiting(j.name)
@@ -463,7 +490,7 @@ end
 local function in_turn(due, turn, clock)
   local count = redis.call('ZCOUNT', due, '-inf', now)
   if count == 0 then return {} end
-  local offset = count > MAX_JOBS and (now * 7919) % (count - MAX_JOBS + 1) or 0
+  local offset = count > MAX_JOBS and now % 100003 * 7919 % (count - MAX_JOBS + 1) or 0
   local names = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', offset, MAX_JOBS)
   local present = tonumber(redis.call('GET', clock) or 0)
   local scores = redis.call('ZMSCORE', turn, unpack(names))
@@ -542,6 +569,7 @@ local function record_group()
   for job, n in pairs(taken_of) do
     if n > 0 then note_start(job, n) end
   end
+  for host, index in pairs(probes) do set(host_of(host), 'probing', string.format('%d %d', group, index)) end
   return group
 end
 

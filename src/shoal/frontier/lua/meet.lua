@@ -13,11 +13,13 @@ for field, name in pairs(names) do
     if name ~= '' then
       redis.call('HINCRBY', host_key(name), 'inflight', inflight)
       redis.call('HSET', host_key(host), field, name)
+      lives_a_day(name)
     else
       redis.call('HDEL', host_key(host), field)
     end
   end
 end
 redis.call('HSET', host_key(host), 'met', now)
+lives_a_day(host)
 give_back(records, touched)
 return { late, unpack(finish_moves(touched)) }

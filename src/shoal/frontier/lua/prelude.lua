@@ -187,6 +187,11 @@ local function keep_host(host, h)
   end
 end
 
+-- A bucket of which something was learnt before it was asked is forgotten after a day like any other.
+local function lives_a_day(bucket)
+  if redis.call('HEXISTS', host_key(bucket), 'set') == 0 then redis.call('EXPIRE', host_key(bucket), DAY_S, 'NX') end
+end
+
 -- A host of this job may be asked for now, if it waits at all.
 local function wake(job, host, touched)
   local woken = redis.call('ZADD', ready_key(job), 'XX', 'LT', 'CH', now, host)
@@ -314,7 +319,6 @@ local function give_back(records, touched)
     end
   end
   for host, n in pairs(host_left) do
-    redis.call('HDEL', host_key(host), 'probing')
     host_returned(host, read_host(host), n, touched)
   end
   return host_left

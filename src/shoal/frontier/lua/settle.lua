@@ -96,7 +96,7 @@ end
 -- --- what is learnt about a host ---------------------------------------------------------------------------------
 
 -- Fields of one hash that change; '' takes one away.
-local function Changes()
+local function Changes(key)
   local set, gone = {}, {}
   return function(field, value)
     if value == '' then
@@ -105,7 +105,7 @@ local function Changes()
       set[#set + 1] = field
       set[#set + 1] = value
     end
-  end, function(key)
+  end, function()
     if #set > 0 then redis.call('HSET', key, unpack(set)) end
     if #gone > 0 then redis.call('HDEL', key, unpack(gone)) end
   end
@@ -144,7 +144,7 @@ end
 local function probe_failed(host, h, reason, change)
   local trip = (tonumber(h.trip or '') or 0) + 1
   change('probing', '')
-  if trip <= PROBES and not h.gone then
+  if trip < PROBES and not h.gone then
     local delay = math.min(FIRST_PROBE_MS * 2 ^ trip, LAST_PROBE_MS)
     change('trip', trip)
     change('probe_at', now + delay)
@@ -250,21 +250,21 @@ end
 
 local function learn(host, seen)
   local h = read_host(host)
-  local change, write = Changes()
+  local change, write = Changes(host_key(host))
   learn_latency(host, h, seen, change)
   watch_breaker(host, h, seen, change)
   if h.group then
     local b = read_host(h.group)
-    local change_group, write_group = Changes()
+    local change_group, write_group = Changes(host_key(h.group))
     throttle(h.group, b, seen, change_group)
     hold(h.group, b, seen, change_group)
-    write_group(host_key(h.group))
+    write_group()
     redis.call('ZADD', HOSTS, now, h.group)
   else
     throttle(host, h, seen, change)
     hold(host, h, seen, change)
   end
-  write(host_key(host))
+  write()
   host_returned(host, h, seen.n, touched)
 end
 
