@@ -220,6 +220,7 @@ end
 
 local function join_rivals(queue, host, j)
   local tenants, jobs = rivals_key(queue, host), rival_jobs_key(queue, host, j.tenant)
+  if redis.call('ZSCORE', jobs, j.name) then return end
   redis.call('ZADD', tenants, 'NX', lowest(tenants), j.tenant)
   redis.call('ZADD', jobs, 'NX', lowest(jobs), j.name)
   redis.call('EXPIRE', tenants, DAY_S)
@@ -260,15 +261,21 @@ local function rival_place(queue, place, tenant, name)
   return { job = j, host = place.host, list = list, queue = queue }
 end
 
-local function turn_on_host(queue, place)
+-- Does the place share its host with other jobs? Then it is a rival from now on.
+local function contend(queue, place)
   local h = host_of(place.host)
   if not has(h, 'shared') then
-    if not h.owner or h.owner == place.job.name then return place end
+    if not h.owner or h.owner == place.job.name then return false end
     set(h, 'shared', 1)
     local owner = job_of(h.owner)
     if owner.tenant then join_rivals(queue, place.host, owner) end
   end
   join_rivals(queue, place.host, place.job)
+  return true
+end
+
+local function turn_on_host(queue, place)
+  if not contend(queue, place) then return place end
   for _, tenant in ipairs(redis.call('ZRANGE', rivals_key(queue, place.host), 0, RIVALS - 1)) do
     for _, name in ipairs(redis.call('ZRANGE', rival_jobs_key(queue, place.host, tenant), 0, RIVALS - 1)) do
       local found = rival_place(queue, place, tenant, name)
@@ -437,7 +444,11 @@ local function take_from_host(queue, j, host, list, want)
     return 0
   end
   local n, under = room(place, want)
-  if n == 0 then return 0 end
+  if n == 0 then
+    -- Who never comes first must be known to those who do.
+    contend(queue, place)
+    return 0
+  end
   if under.mark == '' then
     local rival = turn_on_host(queue, place)
     if rival ~= place then
@@ -486,24 +497,25 @@ local function take_from_job(queue, name, want)
 end
 
 -- The due members of a rotation by their turn. One that was idle starts at the present virtual time: it neither saves
--- up nor waits. Of more than fit, others come first each time.
+-- up nor waits. Of more than fit, those that wait longest are looked at, and every other time any.
 local function in_turn(due, turn, clock)
   local count = redis.call('ZCOUNT', due, '-inf', now)
   if count == 0 then return {} end
-  local offset = count > MAX_JOBS and now % 100003 * 7919 % (count - MAX_JOBS + 1) or 0
+  local offset = count > MAX_JOBS and now % 2 == 1 and now % 100003 * 7919 % (count - MAX_JOBS + 1) or 0
   local names = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', offset, MAX_JOBS)
   local present = tonumber(redis.call('GET', clock) or 0)
   local scores = redis.call('ZMSCORE', turn, unpack(names))
   turns[turn] = turns[turn] or {}
-  local first = NEVER
+  local first, rank = NEVER, {}
   for i, name in ipairs(names) do
+    rank[name] = i
     turns[turn][name] = math.max(tonumber(scores[i] or 0), present)
     first = math.min(first, turns[turn][name])
   end
   if first > present then redis.call('SET', clock, string.format('%.6f', first), 'EX', DAY_S) end
   local at = turns[turn]
   table.sort(names, function(a, b)
-    if at[a] == at[b] then return a < b end
+    if at[a] == at[b] then return rank[a] < rank[b] end
     return at[a] < at[b]
   end)
   return names
