@@ -244,11 +244,16 @@ local function has_entries(job, host)
   return redis.call('EXISTS', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2)) > 0
 end
 
+-- Can something of the job be served from this queue? Of a batch, slow hosts are in the lane beside it.
+local function stands_in(queue, j)
+  return j.state == 'running' and (j.queue == queue or slow_lane(j.queue) == queue)
+end
+
 -- May this rival be served in place of the one whose place was looked at? One that has nothing here any more leaves.
 local function rival_place(queue, place, tenant, name)
   if name == place.job.name then return place end
   local j = job_of(name)
-  if j.state ~= 'running' or not has_entries(name, place.host) then
+  if not stands_in(queue, j) or not has_entries(name, place.host) then
     leave_rivals(queue, place.host, tenant, name)
     return nil
   end
@@ -266,9 +271,10 @@ local function contend(queue, place)
   local h = host_of(place.host)
   if not has(h, 'shared') then
     if not h.owner or h.owner == place.job.name then return false end
-    set(h, 'shared', 1)
     local owner = job_of(h.owner)
-    if owner.tenant then join_rivals(queue, place.host, owner) end
+    if not stands_in(queue, owner) then return false end
+    set(h, 'shared', 1)
+    join_rivals(queue, place.host, owner)
   end
   join_rivals(queue, place.host, place.job)
   return true
@@ -428,7 +434,7 @@ local function moves_lane(place)
   local to = home and lag_key(j.name) or ready_key(j.name)
   local at = redis.call('ZSCORE', place.list, place.host)
   redis.call('ZREM', place.list, place.host)
-  redis.call('ZADD', to, at, place.host)
+  redis.call('ZADD', to, 'NX', at, place.host)
   touched[j.name] = true
   return true
 end

@@ -188,7 +188,7 @@ local function measure_flow(b, seen, change)
   if now - since < 1000 then
     change('flow_n', count)
     change('flow_at', since)
-    return tonumber(b.flow or '')
+    return tonumber(b.flow or '') or count
   end
   local flow = count * 1000 / (now - since)
   change('flow', string.format('%.3f', flow))
