@@ -19,6 +19,8 @@ _MOMENTS = {
     "host": {"slot", "hold", "probe_at", "gone", "quiet", "cut_at", "pace_at", "flow_at", "met"},
     "job": {"created", "started", "deadline", "paused", "ended", "since", "mark"},
 }
+_EXACT = {"slot"}
+"""To a thousandth of a millisecond; others are whole."""
 _SPENT = ("s ", "t ")
 """Moments among what a job has spent: a host's first lease, and its next slot."""
 
@@ -64,7 +66,7 @@ def _set_back(family: str, values: dict[str, str], ms: float) -> dict[str, str]:
     moments = {
         name for name in values if name in _MOMENTS.get(family, ()) or (family == "spend" and name.startswith(_SPENT))
     }
-    return {name: f"{float(values[name]) - ms:.0f}" for name in moments}
+    return {name: f"{float(values[name]) - ms:.{3 * (name in _EXACT or family == 'spend')}f}" for name in moments}
 
 
 def crawl(

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -313,7 +314,7 @@ def test_a_host_that_is_well_again_is_found_again_step_by_step(frontier: Frontie
             break
         paces.append(pace)
     assert paces == sorted(paces)
-    assert max(after - before for before, after in zip(paces, paces[1:], strict=False)) <= 8 / 20 + 0.001
+    assert max(after - before for before, after in pairwise(paces)) <= 8 / 20 + 0.001
     assert known(watch).pace is None
     assert known(watch).state == "open"
     assert known(watch).reason == "back to 8 a second"
@@ -365,6 +366,15 @@ def test_a_busy_host_without_limits_gets_one(frontier: Frontier, clock: Clock, w
     assert crawl(frontier, clock, 3, step=0.1, limit=10)["job"] == 300
     answer(frontier, lease(frontier, 10), Signal.BUSY, "http_429")
     assert known(watch).pace == pytest.approx(50, rel=0.3)
+
+
+def test_a_host_without_limits_that_is_busy_at_once_is_asked_half_of_what_it_was_asked(
+    frontier: Frontier, watch: Watch
+) -> None:
+    start(frontier, "job", pages(HOST, 500))
+    held = lease(frontier, 20)
+    answer(frontier, held, Signal.BUSY, "http_429")
+    assert known(watch).pace == 10
 
 
 def test_a_retry_after_is_not_shortened(frontier: Frontier, clock: Clock, watch: Watch) -> None:
