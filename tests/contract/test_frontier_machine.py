@@ -48,7 +48,7 @@ from tests.long import LONG
 T = TypeVar("T")
 
 SETTINGS = settings(
-    max_examples=500 if LONG else 40,
+    max_examples=500 if LONG else 30,
     stateful_step_count=100 if LONG else 40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

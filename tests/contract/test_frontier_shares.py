@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import redis
 
-from shoal.core.manners import Manners
+from shoal.core.manners import BURST_WINDOW_S, Manners
 from shoal.core.model import ALL_QUEUES, JobState, Lane, Request
 from shoal.core.spec import JobSpec
 from shoal.frontier.frontier import Frontier
@@ -90,17 +90,17 @@ def test_a_parallel_cap_is_shared_by_weight(frontier: Frontier, parallel: int) -
     assert shares["heavy"] / shares["light"] == pytest.approx(3, rel=0.1)
 
 
-def test_a_jobs_other_hosts_do_not_count_on_this_one(frontier: Frontier, clock: Clock) -> None:
+def test_a_jobs_other_hosts_do_not_count_on_this_one(frontier: Frontier) -> None:
     others = [page for n in range(10) for page in pages(f"h{n}.test", 500)]
-    start(frontier, "light", [*pages(HOST, 1_000), *others], rate=40, parallel="unlimited")
-    start(frontier, "heavy", pages(HOST, 1_000), rate=40, parallel="unlimited", weight=3)
+    start(frontier, "light", [*pages(HOST, 1_000), *others], parallel=2)
+    start(frontier, "heavy", pages(HOST, 1_000), parallel=2, weight=3)
     before = {job: counters(frontier, job).queued for job in ("light", "heavy")}
     on_host: Counter[str] = Counter()
-    for _ in range(100):
+    for _ in range(200):
         held = lease(frontier, 200)
         on_host.update(each.job for each in held if each.request.url.host == HOST)
         settle(frontier, held)
-        clock.let_pass(0.05)
+    assert on_host.total() == 400
     assert on_host["heavy"] / on_host["light"] == pytest.approx(3, rel=0.1)
     assert before["light"] - counters(frontier, "light").queued > on_host["light"] * 10
 
@@ -110,8 +110,8 @@ def test_jobs_with_different_rates_share_what_both_may_have(frontier: Frontier, 
     start(frontier, "slow", pages(HOST, 1_000), rate=1, parallel="unlimited")
     start(frontier, "fast", pages(HOST, 1_000), rate=None, parallel="unlimited")
     shares = crawl(frontier, clock, 20, step=0.1)
-    assert shares["slow"] == pytest.approx(20, abs=2)
-    assert shares["fast"] == pytest.approx(60, abs=6)
+    assert 18 <= shares["slow"] <= 1 + clock.now + BURST_WINDOW_S
+    assert 54 <= shares["fast"] <= 1 + 4 * (clock.now + BURST_WINDOW_S) - shares["slow"]
 
 
 # --- tenants ----------------------------------------------------------------------------------------------------------
@@ -157,7 +157,8 @@ def test_jobs_of_one_tenant_share_its_part_by_their_weights(frontier: Frontier, 
     start_for(frontier, "two", "two-0", pages(HOST, 1_000), rate=100, parallel="unlimited")
     start_for(frontier, "two", "two-1", pages(HOST, 1_000), rate=100, parallel="unlimited", weight=4)
     start_for(frontier, "one", "one-0", pages(HOST, 1_000), rate=100, parallel="unlimited")
-    shares = crawl(frontier, clock, 6, step=0.02)
+    crawl(frontier, clock, 0.2, step=0.02)  # the first burst goes to the one that is there first
+    shares = crawl(frontier, clock, 5, step=0.02)
     assert shares["two-1"] / shares["two-0"] == pytest.approx(4, rel=0.15)
     assert shares["one-0"] / (shares["two-0"] + shares["two-1"]) == pytest.approx(1, rel=0.1)
 
