@@ -13,6 +13,7 @@ import shoal
 from shoal.frontier import keys
 from shoal.frontier.keys import KEYS
 from shoal.frontier.scripts import OPERATIONS
+from tests.architecture.lua_keys import Operation
 
 SOURCE = Path(shoal.__file__).parent
 LUA = SOURCE / "frontier" / "lua"
@@ -92,10 +93,6 @@ def _code(path: Path) -> str:
     return re.sub(r"--.*", "", path.read_text())
 
 
-def _assignments(code: str, name: str) -> int:
-    return len(re.findall(rf"\b{name}\b[\w, ]* = ", code))
-
-
 def test_the_prelude_is_understood() -> None:
     """Or the tests below would compare nothing."""
     assert len(_built_in_lua()) == PRELUDE.count("P .. ':")
@@ -153,10 +150,26 @@ def test_only_the_prelude_builds_keys(operation: str) -> None:
     code = _code(LUA / f"{operation}.lua")
     assert not re.search(r"\bKEYS\b|\bP\b", code)
     # The first argument of a command is a key: a builder's, a name for one, or a constant of the prelude.
-    local_names = [name for name in re.findall(r"\blocal (\w+) = \w+_key\(", code) if _assignments(code, name) == 1]
-    names = {*local_names, *(name for name, _ in _CONSTANT.findall(PRELUDE))}
-    for argument in re.findall(r"redis\.call\('[A-Z]+', ([^,)]+)", code):
-        assert argument in names or re.match(r"\w+_key\(|\d+$", argument), f"{operation}: {argument}"
+    constants = frozenset(name for name, _ in _CONSTANT.findall(PRELUDE))
+    assert list(Operation(code, constants).strangers()) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "redis.call('GET', ARGV[1])",
+        "redis.call('GET', 'literal')",
+        "redis.call('GET', job_key(job) .. 'x')",
+        "local key = name\nredis.call('GET', key)",
+        "local key = job_key(job)\nlocal key = name\nredis.call('GET', key)",
+        "local function look(key)\n  redis.call('GET', key)\nend\nlook(job_key(job))\nlook(name)",
+        "local function look(key)\n  redis.call('GET', key)\nend",
+        "local function look(place)\n  redis.call('GET', place.list)\nend\nlook({ list = name })",
+        "for _, key in ipairs({ job_key(job), name }) do\n  redis.call('GET', key)\nend",
+    ],
+)
+def test_what_is_no_key_of_the_prelude_is_found_out(code: str) -> None:
+    assert list(Operation(code, frozenset()).strangers())
 
 
 @pytest.mark.parametrize("path", LUA_FILES, ids=lambda path: path.name)

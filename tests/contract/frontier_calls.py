@@ -15,6 +15,7 @@ from shoal.core.model import (
     Counters,
     JobState,
     JobStatus,
+    Lane,
     Lease,
     Level,
     Outcome,
@@ -43,6 +44,14 @@ def start(frontier: Frontier, job: str, requests: Sequence[Request], **spec: Any
     limits: dict[str, Any] = {"rate": "unlimited", **spec}
     assert frontier.create(job, JobSpec(**limits))
     assert frontier.admit(job, requests).admitted == len(requests)
+
+
+def prove(frontier: Frontier, *hosts: str) -> None:
+    """These hosts have answered before: they take as many requests at once as a job without limits likes."""
+    start(frontier, "scout", [page for host in hosts for page in pages(host, 1)], lane=Lane.HIGH)
+    settle(frontier, lease(frontier))
+    frontier.cancel("scout")
+    assert frontier.forget("scout")
 
 
 def lease(frontier: Frontier, limit: int = 100, lease_for: timedelta = MINUTE) -> tuple[Lease, ...]:

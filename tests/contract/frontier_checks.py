@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from datetime import timedelta
 
@@ -12,9 +12,12 @@ import pytest
 
 from shoal.core.model import Counters, JobState, LeaseBatch
 from shoal.frontier.keys import KEYS
-from tests.contract.frontier_model import ROUNDING_MS, FrontierModel, JobModel, Span
+from tests.contract.frontier_model import ROUNDING_MS, FrontierModel, JobModel, Span, lanes_of
 from tests.contract.keyspace import has_word, leaks, wrong_depths
 from tests.contract.snapshot import Snapshot
+
+RECHECK_MS = 10_000
+"""Who waits for room in a bucket and is not woken looks again after this."""
 
 _COUNTERS = tuple(field.name for field in fields(Counters))
 
@@ -27,7 +30,9 @@ def check_all(model: FrontierModel, snapshot: Snapshot, now: Span) -> None:
         check_counters(job, snapshot)
         check_seen(job, snapshot)
         check_state(job, snapshot)
-        check_rotation(job, snapshot)
+        check_rotation(model, job, snapshot)
+        check_host_pages(job, snapshot)
+    check_tenants(model, snapshot)
     assert wrong_depths(snapshot.keys) == {}
     check_inflight(snapshot)
     check_hosts(model, snapshot)
@@ -87,17 +92,44 @@ def check_state(job: JobModel, snapshot: Snapshot) -> None:
     assert values["queue"] == job.spec.queue
 
 
-def check_rotation(job: JobModel, snapshot: Snapshot) -> None:
-    """The hosts with queues are ready, the job is due when the first of them is, and nobody else is in the rotation."""
-    ready = snapshot.ready.get(job.name, {})
-    assert ready.keys() == {host for name, host, _ in snapshot.lines if name == job.name}
-    running = job.state is JobState.RUNNING
-    times = [*ready.values(), *snapshot.delayed.get(job.name, {}).values()] if running else []
-    earliest = min(times, default=math.inf)
-    expected = {} if earliest == math.inf else {job.spec.queue: pytest.approx(earliest, abs=0.001)}
+def check_rotation(model: FrontierModel, job: JobModel, snapshot: Snapshot) -> None:
+    """The hosts with queues are ready, the job is due when the first of them is, and nobody else is in the rotation.
+
+    A slow host may stand in both lists for a while, or longer than its queue: the next lease that looks finds out.
+    """
+    ready, lag = snapshot.ready.get(job.name, {}), snapshot.lag.get(job.name, {})
+    waiting = {host for name, host, _ in snapshot.lines if name == job.name}
+    assert waiting <= ready.keys() | lag.keys()
+    lanes = lanes_of(job.spec.queue)
+    assert not lag or len(lanes) == 2
+    both = {host for host in (ready.keys() | lag.keys()) - waiting if not model.host(host).slowed}
+    assert both == set()
+    assert ready.keys() & lag.keys() <= {name for name, host in model.hosts.items() if host.slowed}
+    times = [[*ready.values(), *snapshot.delayed.get(job.name, {}).values()], [*lag.values()]]
+    expected = {
+        queue: pytest.approx(min(due), abs=0.001)
+        for queue, due in zip(lanes, times, strict=False)
+        if job.state is JobState.RUNNING and min(due, default=math.inf) < math.inf
+    }
     assert {queue: jobs[job.name] for queue, jobs in snapshot.due.items() if job.name in jobs} == expected
     turns = {queue for queue, jobs in snapshot.turns.items() if job.name in jobs}
-    assert turns <= (set() if job.ended else {job.spec.queue})
+    assert turns <= (set[str]() if job.ended else set(lanes))
+
+
+def check_host_pages(job: JobModel, snapshot: Snapshot) -> None:
+    counted = {
+        name.removeprefix("p "): int(n) for name, n in snapshot.spend.get(job.name, {}).items() if name.startswith("p ")
+    }
+    assert {host: n for host, n in counted.items() if n} == {host: n for host, n in job.host_pages.items() if n}
+
+
+def check_tenants(model: FrontierModel, snapshot: Snapshot) -> None:
+    """A tenant is due when the first of its jobs is, and a job stands with its own."""
+    tenants = {(queue, tenant): at for queue, members in snapshot.tenants.items() for tenant, at in members.items()}
+    assert tenants == snapshot.due_of_tenants
+    for key in snapshot.keys:
+        if key.family.name in ("due_jobs", "turn_jobs"):
+            assert {model.jobs[job].tenant for job, _ in key.value} <= {key.names["T"]}
 
 
 def check_inflight(snapshot: Snapshot) -> None:
@@ -122,19 +154,18 @@ def check_hosts(model: FrontierModel, snapshot: Snapshot) -> None:
     assert [name for name in mortal if model.host(name).has_word] == []
 
 
+def _places(snapshot: Snapshot) -> Iterator[tuple[str, str, float]]:
+    """(job, host, ms when it may be asked)"""
+    for lists in (snapshot.ready, snapshot.lag):
+        yield from ((job, host, at) for job, hosts in lists.items() for host, at in hosts.items())
+
+
 def check_parking(model: FrontierModel, snapshot: Snapshot) -> None:
-    """A parked host is paused or at its cap, so that a lease must come back; whoever is parked will be woken then."""
-    parked: dict[str, set[str]] = {}
-    for name, hosts in snapshot.ready.items():
-        job = model.jobs[name]
-        at_rest = [host for host, at in hosts.items() if at == math.inf]
-        for host in at_rest:
-            parked.setdefault(host, set()).add(name)
-            cap = model.host(host).limits(job.spec).parallel
-            inflight = sum(request.url.host == host for _, request in snapshot.leased.values())
-            at_cap = 0 < cap <= inflight
-            assert at_cap or model.host(host).paused, f"{name} waits for {host} with {inflight} of {cap} under way"
-    assert snapshot.waiters == parked
+    """Only an operator parks a host for good; whoever is parked is woken by him."""
+    for job, host, at in _places(snapshot):
+        if at == math.inf:
+            assert model.host(host).paused, f"{job} waits for {host} without an end"
+            assert f"{job} {host}" in snapshot.waiters[host]
     lifetimes = {key.names["H"]: key.ttl_ms for key in snapshot.keys if key.family.name == "waiters"}
     assert {host for host, ttl_ms in lifetimes.items() if ttl_ms < 0} == {
         host for host in lifetimes if model.host(host).paused
@@ -142,11 +173,20 @@ def check_parking(model: FrontierModel, snapshot: Snapshot) -> None:
 
 
 def check_putting_off(model: FrontierModel, snapshot: Snapshot, now: Span) -> None:
-    """No host waits beyond its last hold and the last slot that was booked."""
-    for name, hosts in snapshot.ready.items():
-        for host, at in hosts.items():
-            latest = max(now.hi, model.host(host).quiet_until) + ROUNDING_MS
-            assert at == math.inf or at <= latest, f"{name} asks {host} {at - latest:.3f} ms later than it could"
+    """No host waits beyond its last hold and the last slot that was booked, but for those that a return will wake."""
+    for name, host, at in _places(snapshot):
+        known = model.host(host)
+        latest = max(now.hi, known.quiet_until) + ROUNDING_MS
+        if at == math.inf or at <= latest or known.slowed:
+            continue
+        assert f"{name} {host}" in snapshot.waiters.get(host, ()), f"{name} asks {host} {at - latest:.3f} ms too late"
+        if known.breaker.open:
+            assert at <= max(now.hi + RECHECK_MS, known.breaker.probe_at.hi)
+            continue
+        assert at <= now.hi + RECHECK_MS
+        cap = model.limits(host, model.jobs[name]).parallel
+        inflight = sum(request.url.host == host for _, request in snapshot.leased.values())
+        assert 0 < cap <= inflight, f"{name} waits for {host} with {inflight} of {cap} under way"
 
 
 def check_what_was_told(model: FrontierModel, snapshot: Snapshot) -> None:
@@ -163,9 +203,18 @@ def check_keys(snapshot: Snapshot) -> None:
 
 
 def check_lease(
-    model: FrontierModel, snapshot: Snapshot, batch: LeaseBatch, queues: Sequence[str], limit: int, now: Span
+    model: FrontierModel,
+    before: Snapshot,
+    snapshot: Snapshot,
+    batch: LeaseBatch,
+    queues: Sequence[str],
+    limit: int,
+    now: Span,
 ) -> None:
-    """What a lease call says besides its leases is true, and it left nothing that could be had."""
+    """What a lease call says besides its leases is true, and it left nothing that could be had.
+
+    A host that has just changed its lane is served there by the next call.
+    """
     surely, perhaps = model.expired(now)
     assert surely <= batch.expired <= perhaps
     due = [at for queue in queues for at in snapshot.due.get(queue, {}).values()]
@@ -173,8 +222,15 @@ def check_lease(
     if batch.next_due is not None:
         lo, hi = (max(0.0, min(due) - moment) for moment in (now.hi, now.lo))
         assert lo <= batch.next_due / timedelta(milliseconds=1) <= math.ceil(hi)
-    if len(batch.leases) < limit:
+    if len(batch.leases) < limit and _lanes(before) == _lanes(snapshot):
         assert not due or min(due) > now.lo, "there was more to be had"
+
+
+def _lanes(snapshot: Snapshot) -> set[tuple[str, str, str]]:
+    """Where the slow hosts stand."""
+    slow = {host for host, values in snapshot.hosts.items() if values.get("slow")}
+    moving = {("ready", job, host) for job, hosts in snapshot.ready.items() for host in slow & hosts.keys()}
+    return moving | {("lag", job, host) for job, hosts in snapshot.lag.items() for host in hosts}
 
 
 def check_nothing_is_left(snapshot: Snapshot) -> None:

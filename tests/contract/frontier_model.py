@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from shoal.core.manners import DEFAULT_MANNERS
+import pytest
+
+from shoal.core.manners import BURST_WINDOW_S, LimitSource, Manners, Signal
 from shoal.core.model import (
     AdmitReport,
     Candidate,
@@ -21,6 +23,7 @@ from shoal.core.model import (
     Lease,
     LeaseBatch,
     Level,
+    Mark,
     Outcome,
     Rejected,
     Request,
@@ -29,10 +32,17 @@ from shoal.core.model import (
 )
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
-from shoal.frontier.frontier import BURST_WINDOW_S, HostChange, Keep
+from shoal.frontier.frontier import HostChange, Keep
 
 ROUNDING_MS = 0.1
 """Redis keeps slots to a thousandth of a millisecond; a few dozen of these roundings may add up."""
+
+BURST_MS = BURST_WINDOW_S * 1000
+UNPROVEN_CAP = 64
+"""Requests at once to a host without a cap that never answered."""
+FAILURES, PROBES = 5, 5
+"""So many failures in a row trip a breaker, so many failed probes let a host count as down."""
+FIRST_PROBE_MS, LAST_PROBE_MS, DOWN_MS, LONGEST_DOWN_MS = 2_000, 30_000, 300_000, 3_600_000
 
 _NOTHING = AdmitReport(None)
 
@@ -59,16 +69,71 @@ class Limits:
     """What holds for one job on one host; 0 is unlimited."""
 
     rate: float
+    source: LimitSource
+    booked: float
+    """What a request uses up of the host's rate: a slow job leaves the rest to others."""
     parallel: int
 
+
+@dataclass(slots=True)
+class Breaker:
+    """What is known about a host that cannot be reached."""
+
+    fails: int = 0
+    trip: int | None = None
+    probe_at: Span = LONG_AGO
+    gone: Span | None = None
+    downs: int = 0
+
     @property
-    def burst(self) -> float:
-        return max(1.0, self.rate * BURST_WINDOW_S)
+    def open(self) -> bool:
+        return self.trip is not None or self.gone is not None
+
+    def learn(self, signals: Counter[Signal], probed: bool, now: Span) -> None:
+        """What the settlements of one call tell."""
+        if signals.keys() & {Signal.OK, Signal.ALIVE, Signal.BUSY, Signal.SLOW}:
+            self.fails, self.trip, self.gone, self.downs = 0, None, None, 0
+        elif self.open and probed and signals[Signal.DOWN]:
+            self._probe_failed(now)
+        elif signals[Signal.DOWN] and not self.open:
+            self.fails += signals[Signal.DOWN]
+            if self.fails >= FAILURES:
+                self.trip, self.probe_at = 0, now.plus(FIRST_PROBE_MS)
+
+    def _probe_failed(self, now: Span) -> None:
+        trip = (self.trip or 0) + 1
+        if trip < PROBES and self.gone is None:
+            self.trip = trip
+            self.probe_at = now.plus(min(FIRST_PROBE_MS * 2**trip, LAST_PROBE_MS))
+        else:
+            self.downs += 1
+            self.gone = now.plus(min(DOWN_MS * 2 ** (self.downs - 1), LONGEST_DOWN_MS))
+
+    def check(self, mark: Mark, now: Span) -> None:
+        """May a request be leased with this mark?"""
+        match mark:
+            case Mark.NONE:
+                assert not self.open, "the host cannot be reached, and yet it is asked"
+            case Mark.PROBE:
+                assert self.open, "nobody needs to find out whether the host can be reached"
+                due = self.probe_at if self.gone is None else self.gone
+                assert due.lo <= now.hi, f"a probe {due.lo - now.hi:.3f} ms too early"
+            case Mark.DOOMED:
+                assert self.gone is not None and self.gone.hi > now.lo, "given up too early"
+            case Mark.STRANGER:
+                raise AssertionError("no host is a stranger")
+
+    def let_pass(self, ms: float) -> None:
+        self.probe_at = self.probe_at.plus(-ms)
+        self.gone = self.gone and self.gone.plus(-ms)
 
 
 @dataclass(slots=True)
 class HostModel:
-    """A host, whichever jobs ask it."""
+    """A host, whichever jobs ask it.
+
+    How far it is slowed is not foretold: a host may be asked less than its limits allow, never more.
+    """
 
     rate: float | None = None
     parallel: int | None = None
@@ -76,8 +141,17 @@ class HostModel:
     hold: Span = LONG_AGO
     booked: Span = LONG_AGO
     """Until when the requests handed out so far use up the host's rate."""
+    own: dict[str, Span] = field(default_factory=dict[str, Span])
+    """The same for each job that asks less than the host's rate."""
     quiet_until: float = 0
     """No hold and no booking ever reached beyond this."""
+    delay: float | None = None
+    """Seconds between requests that its robots.txt asks for."""
+    proven: bool = False
+    """It has answered."""
+    slowed: bool = False
+    """It wanted less at some time, or answered late."""
+    breaker: Breaker = field(default_factory=Breaker)
     listed: Span | None = None
     """When a request of it last came back, or an operator last spoke."""
 
@@ -85,12 +159,23 @@ class HostModel:
     def has_word(self) -> bool:
         return self.rate is not None or self.parallel is not None or self.paused
 
-    def limits(self, spec: JobSpec) -> Limits:
-        rate = spec.requests_per_second if self.rate is None else self.rate
-        parallel = spec.requests_at_once if self.parallel is None else self.parallel
-        return Limits(
-            DEFAULT_MANNERS.rate if rate is None else rate, DEFAULT_MANNERS.parallel if parallel is None else parallel
-        )
+    def limits(self, spec: JobSpec, manners: Manners) -> Limits:
+        rate, source, booked = self._rate(spec, manners)
+        words = (self.parallel, spec.requests_at_once, manners.parallel)
+        parallel = next(word for word in words if word is not None)
+        return Limits(rate, source, booked, parallel or (0 if self.proven else UNPROVEN_CAP))
+
+    def _rate(self, spec: JobSpec, manners: Manners) -> tuple[float, LimitSource, float]:
+        """(rate, whose word it is, rate that is booked)"""
+        if self.rate is not None:
+            return self.rate, LimitSource.OPERATOR, self.rate
+        plain, source = manners.rate, LimitSource.DEFAULT
+        if self.delay is not None and spec.robots:
+            plain, source = 1 / self.delay, LimitSource.ROBOTS
+        rate = spec.requests_per_second
+        if rate is None:
+            return plain, source, plain
+        return rate, LimitSource.JOB, max(rate, plain) if rate and plain else rate
 
     def change(self, change: HostChange, now: Span) -> None:
         self.listed = now
@@ -109,19 +194,35 @@ class HostModel:
         self.hold = hold
         self.quiet_until = max(self.quiet_until, hold.hi)
 
-    def book(self, limits: Limits, now: Span) -> None:
-        """One more request, if the token bucket allows it.
+    def book(self, job: str, limits: Limits, now: Span) -> None:
+        """One more request, if the token bucket allows it: its slot is due within the burst window.
 
-        Over any time the requests handed out are at most burst + rate · time; written in ms, so that it holds for jobs
-        with different rates too: the requests' intervals add up to at most burst intervals + time.
+        Over any time the requests handed out are at most 1 + rate · (time + window), and that holds for jobs with
+        different rates too.
         """
-        if not limits.rate:
-            return
-        interval = 1000 / limits.rate
-        self.booked = self.booked.latest(now).plus(interval)
-        self.quiet_until = max(self.quiet_until, self.booked.hi)
-        excess = self.booked.lo - (now.hi + limits.burst * interval)
-        assert excess <= ROUNDING_MS, f"asked {excess:.3f} ms too early at {limits.rate}/s"
+        if limits.booked:
+            self.booked = self._taken(self.booked, limits.booked, now)
+        if 0 < limits.rate < limits.booked:
+            self.own[job] = self._taken(self.own.get(job, LONG_AGO), limits.rate, now)
+
+    def _taken(self, slot: Span, rate: float, now: Span) -> Span:
+        excess = slot.lo - (now.hi + BURST_MS)
+        assert excess <= ROUNDING_MS, f"asked {excess:.3f} ms too early at {rate}/s"
+        slot = slot.latest(now).plus(1000 / rate)
+        self.quiet_until = max(self.quiet_until, slot.hi)
+        return slot
+
+    def learn(self, signals: Counter[Signal], probed: bool, now: Span) -> None:
+        self.proven |= bool(signals.keys() & {Signal.OK, Signal.ALIVE, Signal.BUSY})
+        self.slowed |= bool(signals.keys() & {Signal.BUSY, Signal.SLOW})
+        self.breaker.learn(signals, probed, now)
+
+    def let_pass(self, ms: float) -> None:
+        self.hold, self.booked = self.hold.plus(-ms), self.booked.plus(-ms)
+        self.own = {job: slot.plus(-ms) for job, slot in self.own.items()}
+        self.quiet_until -= ms
+        self.listed = self.listed and self.listed.plus(-ms)
+        self.breaker.let_pass(ms)
 
 
 @dataclass(slots=True)
@@ -130,6 +231,7 @@ class JobModel:
 
     name: str
     spec: JobSpec
+    tenant: str
     state: JobState = JobState.RUNNING
     open: bool = True
     ended: bool = False
@@ -142,11 +244,15 @@ class JobModel:
     """URL → done, dead or dropped."""
     dead: dict[Request, str] = field(default_factory=dict[Request, str])
     """Those that can be replayed → what they died of."""
+    promoted: set[Request] = field(default_factory=set[Request])
+    """Retries that the last lease has taken up; it may have served the job as a rival of another one before."""
     tokens: set[str] = field(default_factory=set[str])
     """Replays that were made."""
     sums: Counter[str] = field(default_factory=Counter[str])
     """filtered, duplicates, retries, lost, received"""
     reasons: Counter[str] = field(default_factory=Counter[str])
+    host_pages: Counter[str] = field(default_factory=Counter[str])
+    """Pages of each host that count for its budget, as long as there is one."""
 
     @property
     def counters(self) -> Counters:
@@ -177,9 +283,10 @@ class JobModel:
         counters = self.counters
         return self.spec.pages - (counters.admitted - counters.dead - counters.dropped)
 
-    def first(self, host: str) -> Request | None:
-        """The next request for a host."""
-        return next((line[0] for level in Level if (line := self.lines.get((host, level)))), None)
+    def next_ones(self, host: str) -> list[Request]:
+        """The next request for a host: one that was just promoted, or what was the next before."""
+        waiting = [request for level in Level for request in self.lines.get((host, level), ())]
+        return [*waiting[:1], *[request for request in waiting if request not in self.promoted][:1]]
 
     def line(self, request: Request) -> list[Request]:
         return self.lines.setdefault((request.url.host, request.level), [])
@@ -198,15 +305,21 @@ class JobModel:
         self.reasons -= Counter([f"dead:{self.dead.pop(request)}"])
         urgent = replace(request, level=Level.FIRST)
         self.line(urgent).append(urgent)
+        self.count_page(request.url.host, 1)
 
-    def drop_beyond_budget(self) -> None:
+    def count_page(self, host: str, n: int) -> None:
+        if self.spec.host_pages is not None:
+            self.host_pages[host] += n
+
+    def drop_beyond_budget(self, hosts: Sequence[str]) -> None:
         """What came last goes first, host by host."""
         excess = max(0, -self.budget) if self.spec.pages is not None else 0
-        for host in sorted({host for (host, _), line in self.lines.items() if line}):
+        for host in hosts:
             for level in reversed(Level):
                 line = self.lines.get((host, level), [])
                 while line and excess > 0:
                     self.finish(line.pop(), "dropped")
+                    self.count_page(host, -1)
                     self.reasons["filtered:over_budget"] += 1
                     excess -= 1
 
@@ -237,6 +350,11 @@ class JobModel:
         if budget <= 0:
             self.reasons["filtered:over_budget"] += 1
             return AdmitReport(self.state, over_budget=1)
+        host = candidate.url.host
+        if self.spec.host_pages is not None and self.host_pages[host] >= self.spec.host_pages:
+            self.reasons["filtered:over_host_budget"] += 1
+            return AdmitReport(self.state, over_budget=1)
+        self.count_page(host, 1)
         self.admitted += 1
         self.line(candidate).append(candidate)
         return AdmitReport(self.state, admitted=1)
@@ -245,11 +363,14 @@ class JobModel:
 class FrontierModel:
     """All jobs, hosts and leases."""
 
-    def __init__(self) -> None:
+    def __init__(self, manners: Manners) -> None:
+        self.manners = manners
         self.jobs: dict[str, JobModel] = {}
         self.forgotten: dict[str, JobModel] = {}
         self.hosts: dict[str, HostModel] = {}
         self.leased: dict[tuple[int, int], tuple[str, Request]] = {}
+        self.probes: dict[tuple[int, int], str] = {}
+        """Leases that find out whether a host can be reached → host."""
         self.deadlines: dict[int, Span] = {}
         self.events: dict[str, list[tuple[str, str]]] = {}
         self.stats = Counter[str]()
@@ -261,15 +382,26 @@ class FrontierModel:
     def host(self, name: str) -> HostModel:
         return self.hosts.setdefault(name, HostModel())
 
+    def limits(self, host: str, job: JobModel) -> Limits:
+        return self.host(host).limits(job.spec, self.manners)
+
+    def let_pass(self, ms: float) -> None:
+        """Time passes, and nothing happens."""
+        for host in self.hosts.values():
+            host.let_pass(ms)
+        for job in self.jobs.values():
+            job.delayed = {request: due.plus(-ms) for request, due in job.delayed.items()}
+        self.deadlines = {group: deadline.plus(-ms) for group, deadline in self.deadlines.items()}
+
     def inflight(self, host: str) -> int:
         return sum(request.url.host == host for _, request in self.leased.values())
 
     # --- a job's life -------------------------------------------------------------------------------------------
 
-    def create(self, name: str, spec: JobSpec) -> bool:
+    def create(self, name: str, spec: JobSpec, tenant: str) -> bool:
         if name in self.jobs:
             return False
-        self.jobs[name] = JobModel(name, spec)
+        self.jobs[name] = JobModel(name, spec, tenant)
         self.tell(name, "state", JobState.RUNNING)
         return True
 
@@ -330,6 +462,9 @@ class FrontierModel:
         job = self.forgotten[name]
         job.state, job.open, job.ended = JobState.RUNNING, True, False
         job.tokens.clear()
+        job.host_pages.clear()
+        for host in self.hosts.values():
+            host.own.pop(name, None)
         self.jobs[name] = job
         self.tell(name, "state", job.state)
         return True
@@ -344,14 +479,14 @@ class FrontierModel:
                 job.try_again(request)
         return job.state
 
-    def configure_job(self, name: str, spec: JobSpec) -> tuple[JobState | None, bool]:
-        """The job's limits and queue are those of another spec."""
+    def configure_job(self, name: str, spec: JobSpec, hosts: Sequence[str]) -> tuple[JobState | None, bool]:
+        """The job's limits and queue are those of another spec; of its hosts, the first ones lose what is too much."""
         job = self.jobs.get(name)
         if job is None:
             return None, False
         job.spec = spec
         if not job.ended:
-            job.drop_beyond_budget()
+            job.drop_beyond_budget(hosts)
         self.tell(name, "changed", job.state)
         ended = name in self._end_jobs()
         return job.state, ended
@@ -359,10 +494,15 @@ class FrontierModel:
     def configure_host(self, name: str, change: HostChange, now: Span) -> None:
         self.host(name).change(change, now)
 
+    def learn_robots(self, name: str, delay: float | None) -> None:
+        self.host(name).delay = delay
+
     # --- a request's way ----------------------------------------------------------------------------------------
 
     def promote(self, promoted: Mapping[str, Sequence[Request]], now: Span) -> None:
         """Delayed requests, job by job in the order of their due times, were put into their queues."""
+        for job in self.jobs.values():
+            job.promoted.clear()
         for name, requests in promoted.items():
             job = self.jobs[name]
             assert job.state is JobState.RUNNING, f"{name} is {job.state}, but its retries were taken up"
@@ -371,13 +511,16 @@ class FrontierModel:
                 assert due.lo <= now.hi, f"{request.url} was retried {due.lo - now.hi:.3f} ms too early"
                 urgent = replace(request, level=Level.FIRST)
                 job.line(urgent).append(urgent)
+                job.promoted.add(urgent)
 
     def lease(self, batch: LeaseBatch, queues: Sequence[str], limit: int, lease_for: timedelta, now: Span) -> None:
         assert len(batch.leases) <= limit
         assert [lease.index for lease in batch.leases] == list(range(1, len(batch.leases) + 1))
-        places = [queues.index(self.jobs[lease.job].spec.queue) for lease in batch.leases]
+        places = [queues.index(lease.queue) for lease in batch.leases]
         assert places == sorted(places), "a less urgent queue was served before a more urgent one"
+        assert batch.ended == ()
         for lease in batch.leases:
+            assert lease.queue in lanes_of(self.jobs[lease.job].spec.queue)
             self._take(lease, now)
         if batch.leases:
             self._note_group({lease.group for lease in batch.leases}, lease_for, now)
@@ -385,15 +528,31 @@ class FrontierModel:
     def _take(self, lease: Lease, now: Span) -> None:
         job, request, host = self.jobs[lease.job], lease.request, self.host(lease.request.url.host)
         assert job.state is JobState.RUNNING, f"{job.name} is {job.state}, but {request.url} was handed out"
-        assert request == job.first(request.url.host), f"{request.url} is not the next of its host"
-        limits = host.limits(job.spec)
-        assert not limits.parallel or self.inflight(request.url.host) < limits.parallel, f"{request.url}: over the cap"
+        assert request in job.next_ones(request.url.host), f"{request.url} is not the next of its host"
         assert host.hold.lo <= now.hi, f"{request.url}: the host is on hold"
         assert not host.paused, f"{request.url}: the host is paused"
-        host.book(limits, now)
-        job.line(request).pop(0)
+        host.breaker.check(lease.mark, now)
+        if lease.mark is not Mark.DOOMED:
+            self._ask(lease, job, host, now)
+        job.line(request).remove(request)
         job.leased += 1
         self.leased[lease.group, lease.index] = lease.job, request
+
+    def _ask(self, lease: Lease, job: JobModel, host: HostModel, now: Span) -> None:
+        name, limits = lease.request.url.host, host.limits(job.spec, self.manners)
+        assert not limits.parallel or self.inflight(name) < limits.parallel, f"{lease.request.url}: over the cap"
+        host.book(job.name, limits, now)
+        assert lease.limit is not None
+        assert lease.limit.parallel == limits.parallel
+        if lease.limit.source is LimitSource.THROTTLE:
+            assert host.slowed
+            assert lease.limit.rate < limits.rate or not limits.rate
+        else:
+            assert (lease.limit.rate, lease.limit.source) == (pytest.approx(limits.rate), limits.source)
+        if lease.mark is Mark.PROBE:
+            under_way = [token for token, probed in self.probes.items() if probed == name and token in self.leased]
+            assert not under_way, f"two probes of {name} at a time"
+            self.probes[lease.group, lease.index] = name
 
     def _note_group(self, groups: set[int], lease_for: timedelta, now: Span) -> None:
         (group,) = groups
@@ -402,25 +561,36 @@ class FrontierModel:
         self.deadlines[group] = now.plus(_ms(lease_for))
 
     def settle(self, settlements: Sequence[Settlement], now: Span) -> SettleReport:
-        late = 0
+        late, signals, probed = 0, dict[str, Counter[Signal]](), set[str]()
         for settlement in settlements:
             taken = self._give_up(settlement.lease, now)
             if taken is None:
                 late += 1
-            else:
-                self._settle_one(*taken, settlement, now)
+                continue
+            host = taken[1].url.host
+            signal = Signal.OK if settlement.outcome is Outcome.DONE else settlement.signal
+            signals.setdefault(host, Counter()).update([signal])
+            if settlement.lease.mark is Mark.PROBE:
+                probed.add(host)
+            self._settle_one(*taken, settlement, now)
+        for host, seen in signals.items():
+            self.host(host).learn(seen, host in probed, now)
         self.stats["late"] += late
         return SettleReport(late, self._end_jobs())
 
     def _settle_one(self, job: JobModel, request: Request, settlement: Settlement, now: Span) -> None:
         outcome = settlement.outcome
         job.sums["received"] += settlement.received
-        self.stats[f"{outcome}:{settlement.reason}" if settlement.reason else outcome] += 1
-        if settlement.reason:
-            job.reasons[f"{outcome}:{settlement.reason}"] += 1
+        if settlement.counts or outcome is not Outcome.RETRY:
+            self.stats[f"{outcome}:{settlement.reason}" if settlement.reason else outcome] += 1
+            if settlement.reason:
+                job.reasons[f"{outcome}:{settlement.reason}"] += 1
+        host = self.host(request.url.host)
         if settlement.hold_host:
-            host = self.host(request.url.host)
             host.hold_until(host.hold.latest(now.plus(_ms(settlement.hold_host))))
+        host.slowed |= settlement.latency >= timedelta(seconds=1)
+        if outcome not in (Outcome.DONE, Outcome.RETRY):
+            job.count_page(request.url.host, -1)
         if outcome is Outcome.DEAD:
             job.die(request, settlement.reason)
         elif outcome is not Outcome.RETRY:
@@ -428,8 +598,9 @@ class FrontierModel:
         elif job.state is JobState.CANCELLED:
             job.finish(request, "dropped")
         else:
-            job.sums["retries"] += 1
-            job.delayed[replace(request, attempt=request.attempt + 1)] = now.plus(_ms(settlement.delay))
+            job.sums["retries"] += settlement.counts
+            again = replace(request, attempt=request.attempt + settlement.counts)
+            job.delayed[again] = now.plus(_ms(settlement.delay))
 
     def release(self, leases: Sequence[Lease], now: Span) -> SettleReport:
         given = [self._give_up(lease, now) for lease in leases]
@@ -492,6 +663,12 @@ class FrontierModel:
                 job.state = JobState.FINISHED
             self.tell(job.name, "ended", job.state)
         return tuple(job.name for job in ended)
+
+
+def lanes_of(queue: str) -> tuple[str, ...]:
+    """The queues in which a job of this one may stand: slow hosts leave a batch."""
+    engine, lane = queue.split(".")
+    return (queue, f"{engine}.slow") if lane == "batch" else (queue,)
 
 
 def _ms(duration: timedelta) -> float:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from shoal.core.manners import Manners, Signal
 from shoal.core.model import ALL_QUEUES, Lane, Level, Outcome
 from shoal.core.spec import JobSpec
 from shoal.frontier.frontier import KEEP, HostChange
@@ -24,11 +25,16 @@ HANDS = st.integers(0, WORKERS - 1)
 SPECS = st.builds(
     JobSpec,
     lane=st.sampled_from(Lane),
-    rate=st.sampled_from(("unlimited", "unlimited", 200, 50)),
-    parallel=st.sampled_from(("unlimited", "unlimited", 1, 3)),
+    rate=st.sampled_from(("unlimited", "unlimited", 200, 50, None)),
+    parallel=st.sampled_from(("unlimited", "unlimited", 1, 3, None)),
+    robots=st.booleans(),
     weight=st.sampled_from((0.5, 1, 3)),
     pages=st.sampled_from((None, None, 4, 25)),
+    host_pages=st.sampled_from((None, None, None, 3, 10)),
 )
+MANNERS = Manners(rate=120, parallel=4, tenant_weights={"gold": 3})
+TENANTS = st.sampled_from(("gold", "plain"))
+SIGNALS = st.lists(st.sampled_from((*Signal, Signal.DOWN, Signal.OK)), min_size=1, max_size=3)
 QUEUES = st.sampled_from((ALL_QUEUES, ALL_QUEUES, ALL_QUEUES[::-1], ALL_QUEUES[:1], ALL_QUEUES[1:]))
 OUTCOMES = st.lists(st.sampled_from((*Outcome, Outcome.DONE, Outcome.RETRY)), min_size=1, max_size=4)
 SKIPS = st.integers(0, 4)
@@ -43,7 +49,7 @@ LEASES_FOR = _durations(1, 20, 60_000)
 HOLDS = _durations(0, 0, 0, 5, 25)
 
 STEPS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
-    "create": {"name": JOBS, "spec": SPECS},
+    "create": {"name": JOBS, "spec": SPECS, "tenant": TENANTS},
     "admit": {
         "name": JOBS,
         "hosts": st.lists(HOSTS, min_size=1, unique=True),
@@ -77,6 +83,7 @@ STEPS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
             hold=st.one_of(st.just(KEEP), HOLDS),
         ),
     },
+    "learn_robots": {"host": HOSTS, "crawl_delay": st.sampled_from((None, 0.004, 0.03))},
     "lease": {"hand": HANDS, "queues": QUEUES, "limit": st.sampled_from((1, 4, 15, 60)), "lease_for": LEASES_FOR},
     "settle": {
         "hand": HANDS,
@@ -86,6 +93,9 @@ STEPS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "delay": _durations(0, 2, 30),
         "hold": HOLDS,
         "again": st.sampled_from((0, 0, 2)),
+        "signals": SIGNALS,
+        "counts": st.sampled_from((True, True, False)),
+        "latency": _durations(0, 1, 50, 4_000),
     },
     "release": {"hand": HANDS, "skip": SKIPS, "count": COUNTS, "again": st.sampled_from((0, 0, 2))},
     "renew": {"hand": HANDS, "lease_for": LEASES_FOR},
@@ -93,10 +103,23 @@ STEPS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "crash": {"hand": HANDS},
     "glance": {"queues": QUEUES},
     "wait": {"ms": st.integers(1, 5)},
+    "let_pass": {"ms": st.sampled_from((20, 300, 2_100, 31_000, 400_000))},
 }
 OFTEN = ("admit", "lease", "settle")
-SOMETIMES = ("release", "reap", "configure_host", "configure_job", "replay", "wait")
-RARELY = ("create", "pause", "resume", "close", "cancel", "forget", "restore", "renew", "crash", "glance")
+SOMETIMES = ("release", "reap", "configure_host", "configure_job", "replay", "wait", "let_pass")
+RARELY = (
+    "create",
+    "pause",
+    "resume",
+    "close",
+    "cancel",
+    "forget",
+    "restore",
+    "renew",
+    "crash",
+    "glance",
+    "learn_robots",
+)
 
 
 class Step(NamedTuple):

@@ -26,17 +26,24 @@ class Snapshot:
     """(job, host, level) → requests in their order."""
     ready: dict[str, dict[str, float]]
     """Job → host → ms when it may be asked."""
+    lag: dict[str, dict[str, float]]
+    """The same for slow hosts."""
+    spend: dict[str, dict[str, str]]
     delayed: dict[str, dict[Request, float]]
     """Job → request → ms when it is due, the earliest first."""
     due: dict[str, dict[str, float]]
     """Queue → job → ms when it is due."""
+    tenants: dict[str, dict[str, float]]
+    """Queue → tenant → ms when the first of its jobs is due."""
+    due_of_tenants: dict[tuple[str, str], float]
+    """(queue, tenant) → ms when the first of its jobs is due, taken from the jobs."""
     turns: dict[str, set[str]]
     """Queue → jobs."""
     hosts: dict[str, dict[str, str]]
     listed: dict[str, float]
     """Host → ms when it last came back or was set."""
     waiters: dict[str, set[str]]
-    """Host → jobs."""
+    """Host → `job host`."""
     deadlines: dict[int, float]
     """Lease group → ms when it is lost, the earliest first."""
     leased: dict[tuple[int, int], tuple[str, Request]]
@@ -63,9 +70,15 @@ class Snapshot:
             seen=_seen(families.get("seen", [])),
             lines=dict(_line(key) for key in families.get("queue", [])),
             ready={job: dict(hosts) for job, hosts in by("J", "ready").items()},
+            lag={job: dict(hosts) for job, hosts in by("J", "lag").items()},
+            spend=by("J", "spend"),
             delayed={job: _delayed(job, records) for job, records in by("J", "delayed").items()},
-            due={queue: dict(jobs) for queue, jobs in by("Q", "due").items()},
-            turns={queue: {job for job, _ in jobs} for queue, jobs in by("Q", "turn").items()},
+            due=_by_queue(families.get("due_jobs", [])),
+            tenants={queue: dict(tenants) for queue, tenants in by("Q", "due").items()},
+            due_of_tenants={
+                (key.names["Q"], key.names["T"]): min(at for _, at in key.value) for key in families.get("due_jobs", [])
+            },
+            turns={queue: set(jobs) for queue, jobs in _by_queue(families.get("turn_jobs", [])).items()},
             hosts=by("H", "host"),
             listed={host: at for key in families.get("hosts", []) for host, at in key.value},
             waiters={host: set(jobs) for host, jobs in by("H", "waiters").items()},
@@ -82,6 +95,14 @@ def _seen(keys: list[StoredKey]) -> dict[str, list[int]]:
     for key in keys:
         seen.setdefault(key.names["J"], []).extend(int(fingerprint) for fingerprint in key.value)
     return seen
+
+
+def _by_queue(keys: list[StoredKey]) -> dict[str, dict[str, float]]:
+    """Queue → job → score, over all tenants."""
+    found: dict[str, dict[str, float]] = {}
+    for key in keys:
+        found.setdefault(key.names["Q"], {}).update(key.value)
+    return found
 
 
 def _line(key: StoredKey) -> tuple[tuple[str, str, int], list[Request]]:

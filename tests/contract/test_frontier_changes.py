@@ -35,6 +35,7 @@ from tests.contract.frontier_calls import (
     lease_soon,
     let_pass,
     pages,
+    prove,
     reap_soon,
     settle,
     start,
@@ -182,7 +183,7 @@ def test_job_that_moved_ends_in_its_new_lane(frontier: Frontier, client: redis.R
     held += lease(frontier)
     frontier.close("job")
     assert settle(frontier, held).ended == ("job",)
-    assert {key.family.name for key in read_keys(client, prefix)}.isdisjoint({"due", "turn"})
+    assert {key.family.name for key in read_keys(client, prefix)}.isdisjoint({"due", "due_jobs", "turn_jobs"})
 
 
 def test_paused_job_moves_without_being_woken(frontier: Frontier) -> None:
@@ -342,7 +343,7 @@ def test_jobs_wait_for_a_paused_host_as_long_as_it_takes(
     """Those at a cap are remembered for a day only: longer than any request takes, but not than an operator may."""
     paused(frontier)
     waiters = only_key(client, prefix, "waiters")
-    assert (waiters.value, waiters.ttl_ms) == ({"job"}, -1)
+    assert (waiters.value, waiters.ttl_ms) == ({"job a.test"}, -1)
     frontier.configure_host("a.test", HostChange(paused=False, parallel=0))
     assert jobs(lease(frontier)) == {"job": counters(frontier, "job").leased - (paused is at_the_cap)}
     assert "waiters" not in {key.family.name for key in read_keys(client, prefix)}
@@ -418,6 +419,7 @@ def test_hold_of_more_than_a_day_lasts_as_long_as_was_said(
 def test_submitted_urls_are_let_in_as_any_others_at_the_front_level(frontier: Frontier) -> None:
     urls = [parse(f"{scheme}://{host}/p/{n}?q={n % 7}") for n in range(2_500) for scheme, host in SUBMITTED_TO]
     spec = JobSpec(rate="unlimited")
+    prove(frontier, "a.test", "b.test:8443")
     reports: list[AdmitReport] = []
     taken: list[set[Request]] = []
     for name, admit in (("one", frontier.admit_submitted), ("two", _admit_as_requests(frontier))):

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from shoal.core.manners import Signal
 from shoal.core.model import (
     ALL_QUEUES,
     Candidate,
@@ -38,7 +39,8 @@ from shoal.core.url import Url, parse
 from shoal.frontier.frontier import Frontier, HostChange
 from tests.contract.frontier_checks import check_all, check_lease, check_nothing_is_left
 from tests.contract.frontier_model import FrontierModel, Span
-from tests.contract.frontier_steps import ANY_STEP, HOST_NAMES, JOB_NAMES, SPECS, WORKERS, Step
+from tests.contract.frontier_steps import ANY_STEP, HOST_NAMES, JOB_NAMES, MANNERS, SPECS, WORKERS, Step
+from tests.contract.frontier_time import Clock
 from tests.contract.keyspace import clear, read_keys
 from tests.contract.snapshot import Snapshot
 from tests.long import LONG
@@ -46,7 +48,7 @@ from tests.long import LONG
 T = TypeVar("T")
 
 SETTINGS = settings(
-    max_examples=500 if LONG else 60,
+    max_examples=500 if LONG else 30,
     stateful_step_count=100 if LONG else 40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -78,8 +80,9 @@ class FrontierMachine(RuleBasedStateMachine):
         super().__init__()
         self.client = client
         self.prefix = f"m{next(_numbers)}"
-        self.frontier = Frontier(client, self.prefix)
-        self.model = FrontierModel()
+        self.frontier = Frontier(client, self.prefix, MANNERS)
+        self.model = FrontierModel(MANNERS)
+        self.clock = Clock(client, self.prefix)
         self.workers = [Worker() for _ in range(WORKERS)]
         self.last_sums: dict[str, JobStatus] = {}
         self.now = Span(0, 0)
@@ -122,13 +125,14 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @initialize(specs=st.tuples(SPECS, SPECS), count=st.integers(1, 8))
     def start(self, specs: tuple[JobSpec, JobSpec], count: int) -> None:
-        """Two jobs that share their hosts."""
-        for name, spec in zip(JOB_NAMES, specs, strict=False):
-            self.create(name, spec)
+        """Two jobs of two tenants that share their hosts."""
+        for name, spec, tenant in zip(JOB_NAMES, specs, ("gold", "plain"), strict=False):
+            self.create(name, spec, tenant)
             self.admit(name, HOST_NAMES[:2], 0, count, Level.NORMAL, 0, 0)
 
-    def create(self, name: str, spec: JobSpec) -> None:
-        assert self.timed(lambda: self.frontier.create(name, spec)) == self.model.create(name, spec)
+    def create(self, name: str, spec: JobSpec, tenant: str) -> None:
+        created = self.timed(lambda: self.frontier.create(name, spec, tenant=tenant))
+        assert created == self.model.create(name, spec, tenant)
 
     def admit(
         self,
@@ -176,7 +180,7 @@ class FrontierMachine(RuleBasedStateMachine):
         if name not in self.model.forgotten:
             return
         job, status = self.model.forgotten[name], self.last_sums[name]
-        restored = self.timed(lambda: self.frontier.restore(name, job.spec, status))
+        restored = self.timed(lambda: self.frontier.restore(name, job.spec, status, job.tenant))
         assert restored == self.model.restore(name)
         if restored:
             self.frontier.remember(name, sorted(job.seen))
@@ -184,7 +188,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def replay(self, name: str, hand: int, skip: int, count: int, token: str) -> None:
         """Some dead requests of a job, of this one if it has any; the token may have been used."""
         if not any(job.dead for job in self.model.jobs.values()):
-            self.settle(hand, 0, count, [Outcome.DEAD], timedelta(), timedelta(), 0)
+            self.settle(hand, 0, count, [Outcome.DEAD])
             self.all_invariants_hold()
         names = [name, *(job.name for job in self.model.jobs.values() if job.dead)]
         job = next((job for job in map(self.model.jobs.get, names) if job and job.dead), None)
@@ -194,12 +198,17 @@ class FrontierMachine(RuleBasedStateMachine):
         assert state == self.model.replay(name, token, [request for request, _ in dead])
 
     def configure_job(self, name: str, spec: JobSpec) -> None:
+        hosts = _places_in_order(self.snapshot, name, spec.queue)
         state = self.timed(lambda: self.frontier.configure_job(name, spec))
-        assert state == self.model.configure_job(name, spec)
+        assert state == self.model.configure_job(name, spec, hosts)
 
     def configure_host(self, host: str, change: HostChange) -> None:
         self.timed(lambda: self.frontier.configure_host(host, change))
         self.model.configure_host(host, change, self.now)
+
+    def learn_robots(self, host: str, crawl_delay: float | None) -> None:
+        self.timed(lambda: self.frontier.learn_robots(host, crawl_delay, f"https://{host}"))
+        self.model.learn_robots(host, crawl_delay)
 
     # --- a request's way ----------------------------------------------------------------------------------------
 
@@ -209,7 +218,9 @@ class FrontierMachine(RuleBasedStateMachine):
         after = self.look()
         self.model.promote(_taken_up(self.snapshot, after), self.now)
         self.model.lease(batch, queues, limit, lease_for, self.now)
-        check_lease(self.model, after, batch, queues, limit, self.now)
+        for name, values in after.hosts.items():
+            self.model.host(name).slowed |= bool(values.get("slow"))
+        check_lease(self.model, self.snapshot, after, batch, queues, limit, self.now)
 
     def settle(
         self,
@@ -217,9 +228,12 @@ class FrontierMachine(RuleBasedStateMachine):
         skip: int,
         count: int,
         outcomes: Sequence[Outcome],
-        delay: timedelta,
-        hold: timedelta,
-        again: int,
+        delay: timedelta = timedelta(),
+        hold: timedelta = timedelta(),
+        again: int = 0,
+        signals: Sequence[Signal] = (Signal.NONE,),
+        counts: bool = True,
+        latency: timedelta = timedelta(),
     ) -> None:
         """Some of what the worker holds, or held before; some of it is named again in the same call."""
         worker = self.worker(hand)
@@ -232,10 +246,14 @@ class FrontierMachine(RuleBasedStateMachine):
                 reason="" if outcome is Outcome.DONE else "http_503",
                 delay=delay,
                 hold_host=hold if number == 0 else timedelta(),
-                latency=timedelta(milliseconds=number),
+                latency=latency,
                 received=number,
+                counts=counts,
+                signal=signal,
             )
-            for number, (lease, outcome) in enumerate(zip(leases, itertools.cycle(outcomes), strict=False))
+            for number, (lease, outcome, signal) in enumerate(
+                zip(leases, itertools.cycle(outcomes), itertools.cycle(signals), strict=False)
+            )
         ]
         settlements += [replace(settlement, outcome=Outcome.DEAD) for settlement in settlements[:again]]
         report = self.timed(lambda: self.frontier.settle(settlements))
@@ -273,6 +291,11 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def wait(self, ms: int) -> None:
         time.sleep(ms / 1000)
+
+    def let_pass(self, ms: int) -> None:
+        self.clock.let_pass(timedelta(milliseconds=ms))
+        self.model.let_pass(ms)
+        self.now = self.now.plus(-ms)
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -315,7 +338,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def settle_everything(self, outcome: Outcome) -> None:
         held = self.workers[0].held
         if held:
-            self.settle(0, 0, len(held), [outcome], timedelta(), timedelta(), 0)
+            self.settle(0, 0, len(held), [outcome])
             self.all_invariants_hold()
 
 
@@ -330,6 +353,14 @@ def _taken_up(before: Snapshot, after: Snapshot) -> dict[str, list[Request]]:
         for job, requests in before.delayed.items()
         if requests.keys() != after.delayed.get(job, {}).keys()
     }
+
+
+def _places_in_order(snapshot: Snapshot, job: str, queue: str) -> list[str]:
+    """A job's hosts as it looks at them when it is changed, slow ones last unless it changes its queue."""
+    ready, lag = snapshot.ready.get(job, {}), snapshot.lag.get(job, {})
+    if job in snapshot.jobs and snapshot.jobs[job]["queue"] != queue:
+        ready, lag = {**ready, **lag}, {}
+    return [*sorted(ready), *sorted(lag)]
 
 
 def _in_order(report: SettleReport) -> SettleReport:

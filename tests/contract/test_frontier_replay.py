@@ -21,6 +21,7 @@ from tests.contract.frontier_calls import (
     jobs,
     lease,
     pages,
+    prove,
     settle,
     start,
     state,
@@ -96,6 +97,9 @@ def test_replay_cut_short_is_completed_by_its_token(frontier: Frontier) -> None:
         assert frontier.replay("job", "token", dead) is JobState.RUNNING
         assert counters(frontier, "job") == Counters(seen=count, admitted=count, queued=count)
         assert status_of(frontier, "job").reasons == {}
+    frontier.pause("job")
+    prove(frontier, "a.test")
+    frontier.resume("job")
     assert len(lease(frontier, count)) == 1_000
 
 

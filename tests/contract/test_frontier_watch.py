@@ -154,7 +154,9 @@ def known_host(watch: Watch, host: str) -> HostStatus:
 
 def test_host_that_came_back_is_described(frontier: Frontier, watch: Watch) -> None:
     assert watch.host("a.test:81") is None
-    start(frontier, "job", pages("a.test:81", 5), rate=ONE_A_MINUTE, parallel=3)
+    start(frontier, "job", pages("a.test:81", 5), parallel=3)
+    frontier.learn_robots("a.test:81", 60, "https://a.test:81")
+    frontier.configure_job("job", JobSpec())
     (held,) = lease(frontier)
     settle(frontier, [held], latency=timedelta(milliseconds=120), hold_host=MINUTE)
     host = known_host(watch, "a.test:81")

@@ -191,7 +191,7 @@ local function measure_flow(b, seen)
   if now - since < 1000 then
     change(b, 'flow_n', count)
     if not b.flow_at then change(b, 'flow_at', now) end
-    return b.flow or math.max(1, count * 1000 / math.max(now - since, 200))
+    return b.flow or count
   end
   change(b, 'flow', math.floor(count * 1000 / (now - since)) + 1)
   change(b, 'flow_n', 0)
