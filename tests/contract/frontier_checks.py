@@ -172,11 +172,18 @@ def check_parking(model: FrontierModel, snapshot: Snapshot) -> None:
     }
 
 
+def _queueing(model: FrontierModel, snapshot: Snapshot, host: str) -> float:
+    """Those who wait for one bucket come one after the other: each half an interval later than the one before."""
+    rivals = [model.limits(host, model.jobs[name]).rate for name, other, _ in _places(snapshot) if other == host]
+    rates = [rate for rate in rivals if rate]
+    return 500 * len(rivals) / min(rates) if len(rivals) > 1 and rates else 1.0
+
+
 def check_putting_off(model: FrontierModel, snapshot: Snapshot, now: Span) -> None:
     """No host waits beyond its last hold and the last slot that was booked, but for those that a return will wake."""
     for name, host, at in _places(snapshot):
         known = model.host(host)
-        latest = max(now.hi, known.quiet_until) + ROUNDING_MS
+        latest = max(now.hi, known.quiet_until) + ROUNDING_MS + _queueing(model, snapshot, host)
         if at == math.inf or at <= latest or known.slowed:
             continue
         assert f"{name} {host}" in snapshot.waiters.get(host, ()), f"{name} asks {host} {at - latest:.3f} ms too late"

@@ -131,7 +131,7 @@ def _has_owner(key: StoredKey, jobs: set[str], busy: set[str], paused: set[str])
         case "host":
             return key.names["H"] in busy or has_word(key.value)
         case "waiters":
-            return key.names["H"] in paused and {waiter.split()[0] for waiter in key.value} <= jobs
+            return key.names["H"] in paused and {waiter.split()[0] for waiter, _ in key.value} <= jobs
         case _:
             return key.names.get("J") in jobs
 

@@ -81,7 +81,7 @@ class Snapshot:
             turns={queue: set(jobs) for queue, jobs in _by_queue(families.get("turn_jobs", [])).items()},
             hosts=by("H", "host"),
             listed={host: at for key in families.get("hosts", []) for host, at in key.value},
-            waiters={host: set(jobs) for host, jobs in by("H", "waiters").items()},
+            waiters={host: {name for name, _ in jobs} for host, jobs in by("H", "waiters").items()},
             deadlines={int(group): at for key in families.get("leases", []) for group, at in key.value},
             leased=_leased(by("G", "lease")),
             stats={name: int(n) for key in families.get("stats", []) for name, n in key.value.items()},

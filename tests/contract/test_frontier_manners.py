@@ -89,7 +89,7 @@ OPERATOR, JOB, ROBOTS, DEFAULT = LimitSource.OPERATOR, LimitSource.JOB, LimitSou
         (None, 1.0, 0.5, True, (1.0, JOB)),
         (None, "unlimited", 0.5, True, (0.0, JOB)),
         (None, None, 0.5, True, (2.0, ROBOTS)),
-        (None, None, 0.05, True, (20.0, ROBOTS)),
+        (None, None, 0.05, True, (7.0, DEFAULT)),
         (None, None, 0.5, False, (7.0, DEFAULT)),
         (None, None, None, True, (7.0, DEFAULT)),
     ],

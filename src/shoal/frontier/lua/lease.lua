@@ -229,8 +229,7 @@ local function leave_rivals(queue, host, tenant, job)
 end
 
 local function has_entries(job, host)
-  local lists = queue_key(job, host, '')
-  return redis.call('EXISTS', lists .. '0', lists .. '1', lists .. '2') > 0
+  return redis.call('EXISTS', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2)) > 0
 end
 
 -- Can something of the job be served from this queue? Of a batch, slow hosts are in the lane beside it.
@@ -292,30 +291,40 @@ end
 
 -- --- taking ------------------------------------------------------------------------------------------------------
 
-local turns, charged = {}, {} -- key of a zset → name → virtual time; those that have changed
-local function charge(key, name, n)
+local turns = {} -- key of a zset → name → virtual time
+local charged = {} -- queue → tenant → jobs whose turn has moved on
+
+local function move_on(key, name, n)
   turns[key] = turns[key] or {}
-  local before = turns[key][name] or tonumber(redis.call('ZSCORE', key, name) or 0)
-  turns[key][name] = before + n
-  charged[key] = charged[key] or {}
-  charged[key][name] = true
+  turns[key][name] = (turns[key][name] or tonumber(redis.call('ZSCORE', key, name) or 0)) + n
+end
+
+local function charge(queue, j, n)
+  move_on(turn_key(queue), j.tenant, n / weight_of_tenant(j.tenant))
+  move_on(turn_jobs_key(queue, j.tenant), j.name, n / j.weight)
+  charged[queue] = charged[queue] or {}
+  charged[queue][j.tenant] = charged[queue][j.tenant] or {}
+  charged[queue][j.tenant][j.name] = true
+end
+
+local function write_turn(key, name)
+  redis.call('ZADD', key, string.format('%.6f', turns[key][name]), name)
 end
 
 local function write_turns()
-  for key, names in pairs(charged) do
-    local flat = {}
-    for name in pairs(names) do
-      flat[#flat + 1] = string.format('%.6f', turns[key][name])
-      flat[#flat + 1] = name
+  for queue, tenants in pairs(charged) do
+    for tenant, jobs in pairs(tenants) do
+      write_turn(turn_key(queue), tenant)
+      for job in pairs(jobs) do write_turn(turn_jobs_key(queue, tenant), job) end
     end
-    redis.call('ZADD', key, unpack(flat))
   end
 end
 
 local function pop(job, host, n)
-  local got, lists = 0, queue_key(job, host, '')
+  local got = 0
   while got < n do
-    local popped = redis.call('LMPOP', 3, lists .. '0', lists .. '1', lists .. '2', 'LEFT', 'COUNT', n - got)
+    local popped = redis.call('LMPOP', 3, queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2),
+      'LEFT', 'COUNT', n - got)
     if not popped then break end
     local start = job .. ' ' .. host .. ' ' .. string.sub(popped[1], -1) .. ' '
     for _, entry in ipairs(popped[2]) do
@@ -397,8 +406,7 @@ local function serve_place(place, n, under)
     note_terms(queue, under, got)
     taken_of[j.name] = (taken_of[j.name] or 0) + got
     touched[j.name] = true
-    charge(turn_key(queue), j.tenant, got / weight_of_tenant(j.tenant))
-    charge(turn_jobs_key(queue, j.tenant), j.name, got / j.weight)
+    charge(queue, j, got)
     if flag(host_of(place.host).shared) then charge_on_host(queue, place.host, j, got) end
     if j.host_seconds > 0 then redis.call('HSETNX', spend_key(j.name), 's ' .. place.host, now) end
   end
