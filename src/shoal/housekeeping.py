@@ -1,5 +1,5 @@
 """What nobody waits for, done a little at a time: submissions that were cut short, ends that were missed, data that was
-given up, lists that grow."""
+given up, limits that the frontier has lost, lists that grow."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import structlog
 from shoal.control import Ending
 from shoal.errors import ShoalError
 from shoal.frontier.frontier import Frontier
+from shoal.hosts import Hosts
 from shoal.intake import Intake
 from shoal.store.archive import ArchiveReader
 from shoal.store.jobs import JobStore
+from shoal.store.ledger import TRIM_AT_ONCE, Ledger
 from shoal.store.pages import PageStore
 
 log = structlog.get_logger()
@@ -24,6 +26,15 @@ PATIENCE = timedelta(seconds=10)
 """A submission that took longer than this is taken to be cut short; carrying it out twice does no harm."""
 CLAIMS_KEPT = timedelta(days=1)
 REMOVE_BATCHES = 20
+TRIM_BATCHES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How much of the ledger is kept."""
+
+    age: timedelta
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +47,13 @@ class Housekeeper:
     archive: ArchiveReader
     intake: Intake
     ending: Ending
+    hosts: Hosts
+    ledger: Ledger
+    keeping: Keeping
 
     def tick(self) -> None:
         """One round; what fails is logged and tried again in the next, and holds up nothing else."""
-        for chore in (self._complete, self._finalise, self._remove, self._tidy):
+        for chore in (self._sync, self._complete, self._finalise, self._remove, self._trim, self._tidy):
             self._try(chore)
 
     def _try(self, chore: Callable[..., None], *job: str) -> None:
@@ -47,6 +61,10 @@ class Housekeeper:
             chore(*job)
         except ShoalError as exc:
             log.warning("chore_failed", chore=chore.__name__.strip("_"), job="".join(job), error=str(exc))
+
+    def _sync(self) -> None:
+        """Operators' words on hosts, where the frontier has others."""
+        self.hosts.sync()
 
     def _complete(self) -> None:
         """Submissions that a crash cut short."""
@@ -79,6 +97,12 @@ class Housekeeper:
         if any(self.pages.remove(job) for _ in range(REMOVE_BATCHES)):
             log.info("job_removed", job=job, request_id=self.jobs.request_id(job))
             self.jobs.remove(job)
+
+    def _trim(self) -> None:
+        """Entries of the ledger that are too old or too many."""
+        for _ in range(TRIM_BATCHES):
+            if self.ledger.trim(_now_ms() - _ms(self.keeping.age), self.keeping.rows) < TRIM_AT_ONCE:
+                return
 
     def _tidy(self) -> None:
         self.frontier.sweep()

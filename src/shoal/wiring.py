@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 
 from redis.exceptions import RedisError
@@ -17,14 +18,18 @@ from shoal.frontier.frontier import Frontier
 from shoal.frontier.scripts import connect, server_version
 from shoal.frontier.watch import Watch
 from shoal.home import prepare_home
-from shoal.housekeeping import Housekeeper
+from shoal.host_file import HostFile
+from shoal.hosts import Hosts
+from shoal.housekeeping import Housekeeper, Keeping
 from shoal.intake import Caps, Intake, Ring
 from shoal.redis_url import RedisUrls, redacted
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveReader
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
+from shoal.store.host_limits import HostLimits
 from shoal.store.jobs import JobStore
+from shoal.store.ledger import Ledger
 from shoal.store.pages import PageStore
 
 OLDEST_REDIS = (7, 0)
@@ -44,6 +49,8 @@ class Platform:
     intake: Intake
     ending: Ending
     control: Control
+    hosts: Hosts
+    ledger: Ledger
     housekeeper: Housekeeper
 
     @classmethod
@@ -56,8 +63,12 @@ class Platform:
         ending = Ending(frontier, jobs)
         intake = Intake(frontier, watch, jobs, pages, DeadLetters(engine), ring, caps, ending.finalise)
         control = Control(frontier, jobs, pages, intake, ending, ring)
-        housekeeper = Housekeeper(frontier, jobs, pages, archive, intake, ending)
-        return cls(settings, engine, frontier, jobs, pages, archive, watch, intake, ending, control, housekeeper)
+        hosts = Hosts(frontier, watch, HostLimits(engine), HostFile(settings.hosts_file))
+        ledger, keeping = Ledger(engine), Keeping(timedelta(days=settings.ledger_days), settings.ledger_rows)
+        housekeeper = Housekeeper(frontier, jobs, pages, archive, intake, ending, hosts, ledger, keeping)
+        return cls(
+            settings, engine, frontier, jobs, pages, archive, watch, intake, ending, control, hosts, ledger, housekeeper
+        )
 
     def close(self) -> None:
         self.frontier.close_connections()
@@ -67,8 +78,12 @@ class Platform:
 
 @contextmanager
 def with_redis(settings: Settings) -> Generator[Settings]:
-    """Settings that name a Redis which answers: the configured one, or the embedded one for as long as this lasts."""
+    """Settings that name a Redis which answers: the configured one, or the embedded one for as long as this lasts.
+
+    What else they name is looked at first: a file of hosts that cannot be read is found out at the start.
+    """
     prepare_home(settings.home)
+    HostFile(settings.hosts_file).check()
     if settings.redis_url:
         _check_redis(settings)
         yield settings
@@ -115,6 +130,19 @@ def open_platform(settings: Settings, *, rings: bool = True) -> Generator[Platfo
             yield platform
         finally:
             platform.close()
+
+
+def sync_hosts(settings: Settings) -> None:
+    """Let the frontier have the operators' words before anybody asks it for work.
+
+    The settings name a Redis already (`with_redis`).
+    """
+    frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix)
+    platform = Platform.open(settings, frontier, no_ring)
+    try:
+        platform.hosts.sync()
+    finally:
+        platform.close()
 
 
 def serving_platform(settings: Settings) -> Platform:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Generator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,11 +13,20 @@ from typing import Any
 import pytest
 from prometheus_client import parser
 
-from shoal.core.model import ALL_QUEUES, Outcome, Settlement, WorkerBeat
+from shoal.api import present
+from shoal.api.answers import HostView
+from shoal.core.ledger import Ask
+from shoal.core.manners import LimitSource
+from shoal.core.model import ALL_QUEUES, Breaker, Decision, HostStatus, Lane, Outcome, Settlement, WorkerBeat
 from shoal.frontier.frontier import HostChange
 from shoal.frontier.scripts import connect
+from shoal.frontier.watch import Watch
+from shoal.host_file import HostFile
+from shoal.hosts import Hosts
+from shoal.store.host_limits import HostLimits
 from tests import servers
-from tests.contract.api import DATABASES, Desk, a_desk, database_of, dead, flaws, page, refused, some_dead, told
+from tests.contract.api import DATABASES, NOW_MS, Desk, a_desk, database_of, dead, flaws, page, refused, some_dead, told
+from tests.contract.keyspace import clear
 from tests.postgres import Postgres
 from tests.waiting import wait_until
 
@@ -25,6 +37,13 @@ MINUTE = timedelta(minutes=1)
 @pytest.fixture
 def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
     with a_desk(valkey_url, tmp_path) as desk:
+        yield desk
+
+
+@pytest.fixture(params=DATABASES)
+def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
+    """A desk on each database."""
+    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
         yield desk
 
 
@@ -118,6 +137,117 @@ def test_a_host_at_its_cap_shows_who_waits(desk: Desk) -> None:
     assert desk.job(job)["counters"]["done"] == 2
 
 
+def test_a_word_outlives_redis(desk: Desk) -> None:
+    told(desk.patch("hosts/shop.example", {"rate": 0.5, "note": "agreed by mail"}))
+    client = connect(f"{desk.platform.settings.redis_url}?db=2")
+    clear(client, desk.platform.settings.prefix)
+    client.close()
+    shown = told(desk.get("hosts/shop.example"))
+    assert (shown["rate"], shown["rate_source"], shown["note"]) == (0.5, "operator", "agreed by mail")
+    assert shown["operator"]["rate"] == 0.5
+    assert shown["file"] is None
+
+
+def test_a_word_can_be_taken_back(desk: Desk) -> None:
+    desk.patch("hosts/shop.example", {"rate": 0.5, "paused": True, "hold_seconds": 60, "note": "x"})
+    assert desk.delete("hosts/shop.example").status_code == 204
+    shown = told(desk.get("hosts/shop.example"))
+    assert (shown["rate"], shown["state"], shown["operator"], shown["note"]) == (None, "open", None, "")
+    assert desk.delete("hosts/shop.example").status_code == 204
+    refused(desk.delete("hosts/never.example"), 404)
+
+
+def test_the_bucket_of_a_domain_is_a_host_by_another_name(desk: Desk) -> None:
+    assert told(desk.patch("hosts/@Example.org", {"parallel": 4}))["host"] == "@example.org"
+    assert told(desk.get("hosts/@example.org"))["parallel"] == 4
+    assert set(flaws(desk.patch("hosts/@127.0.0.1", {"parallel": 4}))) == {"host"}
+
+
+def test_hosts_can_be_listed_by_their_state(desk: Desk) -> None:
+    for n in range(20):
+        desk.patch(f"hosts/h{n:02d}.example", {"paused": n % 4 == 0, "rate": 1})
+    paused = [host["host"] for host in desk.rows("hosts?state=paused", limit=2)]
+    assert sorted(paused) == [f"h{n:02d}.example" for n in range(0, 20, 4)]
+    assert list(desk.rows("hosts?state=down")) == []
+    assert set(flaws(desk.get("hosts?state=asleep"))) == {"state"}
+
+
+class Deciding(Watch):
+    """A frontier that has decided something about a host."""
+
+    def host(self, host: str) -> HostStatus | None:
+        status = super().host(host)
+        decisions = (Decision(NOW_MS, "tripped", "refused 5 times"), Decision(NOW_MS - 1, "slowed", "http_429"))
+        changes = {"lane": Lane.SLOW, "pace": 1.5, "breaker": Breaker.TRIPPED, "probe_in": MINUTE, "crawl_delay": 10.0}
+        return status and replace(status, group="@shop.example", address="192.0.2.1", decisions=decisions, **changes)
+
+
+def test_what_was_decided_about_a_host_is_shown_with_its_reasons(valkey_url: str, tmp_path: Path) -> None:
+    with a_desk(valkey_url, tmp_path) as desk:
+        settings = desk.platform.settings
+        watch = Deciding.at(f"{settings.redis_url}?db=2", settings.prefix)
+        hosts = Hosts(desk.platform.frontier, watch, HostLimits(desk.platform.engine), HostFile(None))
+        hosts.set("shop.example", HostChange(hold=MINUTE))
+        shown = present.host(hosts.show("shop.example"))
+        watch.close_connections()
+    HostView.model_validate(shown)
+    assert (shown["state"], shown["reason"], shown["rate_source"]) == ("tripped", "refused 5 times", "robots")
+    assert (shown["lane"], shown["pace"], shown["breaker"], shown["probe_seconds"]) == ("slow", 1.5, "tripped", 60)
+    assert (shown["crawl_delay_seconds"], shown["group"], shown["address"]) == (10, "@shop.example", "192.0.2.1")
+    assert shown["decisions"][1] == {"at": "2023-11-14T22:13:19.999+00:00", "what": "slowed", "reason": "http_429"}
+
+
+# --- the ledger ------------------------------------------------------------------------------------------------------
+
+
+def _asked(desk: Desk, count: int, **changes: Any) -> None:
+    plain = Ask(0, "shop.example", "job1", URL, 200, "", 4.0, 2, LimitSource.JOB, "0123456789abcdef", "Allow: /")
+    asks = [replace(plain, at_ms=NOW_MS + n * 1_000, url=f"{URL}{n}", **changes) for n in range(count)]
+    desk.platform.pages.write([], [], [], asks)
+
+
+def test_the_ledger_is_read_by_cursor(each: Desk) -> None:
+    _asked(each, 25)
+    _asked(each, 1, host="other.example")
+    rows = list(each.rows("hosts/Shop.example/audit", limit=4))
+    assert [row["url"] for row in rows] == [f"{URL}{n}" for n in range(25)]
+    assert rows[0] == {
+        "id": rows[0]["id"],
+        "at": "2023-11-14T22:13:20.000+00:00",
+        "job": "job1",
+        "url": f"{URL}0",
+        "status": 200,
+        "reason": "",
+        "rate": 4.0,
+        "parallel": 2,
+        "source": "job",
+        "robots": "0123456789abcdef",
+        "rule": "Allow: /",
+    }
+    period = "since=2023-11-14T22:13:25Z&until=2023-11-14T22:13:28Z"
+    assert [row["url"][-1] for row in each.rows(f"hosts/shop.example/audit?{period}")] == ["5", "6", "7"]
+    assert told(each.get("hosts/never.example/audit")) == {"data": [], "cursor": None, "more": False}
+
+
+def test_the_ledger_is_streamed_as_csv_that_no_spreadsheet_runs(desk: Desk) -> None:
+    _asked(desk, 1_200)
+    _asked(desk, 1, rule="=HYPERLINK(1)", rate=0.0, parallel=0, status=0, reason="timeout_connect")
+    answer = desk.get("hosts/shop.example/audit?format=csv&since=2023-11-14T22:13:20Z")
+    assert answer.mimetype == "text/csv"
+    assert 'filename="audit-shop.example.csv"' in answer.headers["Content-Disposition"]
+    rows = list(csv.DictReader(io.StringIO(answer.get_data(as_text=True))))
+    assert len(rows) == 1_201
+    (odd,) = [row for row in rows if row["status"] == "0"]
+    assert (odd["rule"], odd["rate"], odd["parallel"]) == ("'=HYPERLINK(1)", "unlimited", "unlimited")
+
+
+def test_what_is_wrong_with_an_audit_is_named(desk: Desk) -> None:
+    assert set(flaws(desk.get("hosts/shop.example/audit?since=yesterday"))) == {"since"}
+    assert set(flaws(desk.get("hosts/shop.example/audit?format=xml"))) == {"format"}
+    assert set(flaws(desk.get("hosts/shop.example/audit?cursor=abc"))) == {"cursor"}
+    assert set(flaws(desk.get("hosts/@example.org/audit"))) == {"host"}
+
+
 # --- workers, queues, sums -------------------------------------------------------------------------------------------
 
 
@@ -179,13 +309,6 @@ def _checks(desk: Desk, status: int) -> dict[str, bool]:
     for check in ready["checks"].values():
         assert bool(check["detail"]) != check["ok"]
     return {name: check["ok"] for name, check in ready["checks"].items()}
-
-
-@pytest.fixture(params=DATABASES)
-def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    """A desk on each database."""
-    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
-        yield desk
 
 
 def test_all_is_well(each: Desk) -> None:

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 import structlog
 
 from shoal import housekeeping
+from shoal.core.ledger import Ask
 from shoal.core.model import ALL_QUEUES, JobState, Outcome, Settlement
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
@@ -244,8 +245,43 @@ def test_idempotency_keys_are_kept_for_a_day(each: Desk) -> None:
         assert list(connection.execute(sa.select(tables.idempotency.c.key)).scalars()) == ["new"]
 
 
+def _ask(at_ms: int, job: str = "job1") -> Ask:
+    return Ask(at_ms, "shop.example", job, URL, 200)
+
+
+def test_the_ledger_is_kept_for_as_long_as_is_said(valkey_url: str, tmp_path: Path) -> None:
+    with a_desk(valkey_url, tmp_path, ledger_days=2) as desk:
+        times = [_now_ms() - age * DAY_MS // 2 for age in (9, 5, 3, 1)]
+        desk.platform.pages.write([], [], [], [_ask(at) for at in times])
+        desk.platform.housekeeper.tick()
+        assert [entry.ask.at_ms for entry in desk.platform.ledger.read("shop.example")] == times[2:]
+
+
+def test_the_ledger_has_no_more_rows_than_is_said(
+    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "TRIM_BATCHES", 1)
+    with a_desk(valkey_url, tmp_path, ledger_rows=1_000) as desk:
+        desk.platform.pages.write([], [], [], [_ask(_now_ms()) for _ in range(8_000)])
+        left: list[int] = []
+        for _ in range(3):
+            desk.platform.housekeeper.tick()
+            left.append(desk.platform.ledger.summary("shop.example").requests)
+    assert left == [3_000, 1_000, 1_000]
+
+
+def test_what_a_deleted_job_asked_stays_in_the_ledger(each: Desk) -> None:
+    job = each.submit(URL)
+    each.work()
+    each.platform.pages.write([], [], [], [_ask(_now_ms(), job)])
+    each.platform.control.delete(job)
+    each.platform.housekeeper.tick()
+    assert _rows(each, job) == 0
+    assert [entry.ask.job for entry in each.platform.ledger.read("shop.example")] == [job]
+
+
 def test_hosts_that_nobody_asks_for_leave_the_list(desk: Desk) -> None:
-    desk.platform.frontier.configure_host("kept.example", HostChange(rate=1.0))
+    desk.platform.hosts.set("kept.example", HostChange(rate=1.0))
     desk.platform.frontier.configure_host("passing.example", HostChange(hold=timedelta(seconds=1)))
     client = cast(Any, connect(redis_urls(desk.platform.settings).frontier))
     key = f"{desk.platform.settings.prefix}:hosts"

@@ -55,6 +55,8 @@ RULES: dict[str, Permission] = {
     "operations.list_hosts": ADMIN,
     "operations.show_host": ADMIN,
     "operations.change_host": ADMIN,
+    "operations.clear_host": ADMIN,
+    "operations.audit_host": ADMIN,
     "operations.list_workers": ADMIN,
     "operations.list_queues": READ,
     "operations.show_stats": READ,

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 from flask import Response
 
 from shoal import __version__
 from shoal.api import cursor, present
-from shoal.api.answers import HostList, HostView, QueueList, StatsView, WorkerList
-from shoal.api.context import answer, platform, tenant
-from shoal.api.problems import BadValue
+from shoal.api.answers import AuditList, HostList, HostView, QueueList, StatsView, WorkerList
+from shoal.api.context import answer, platform, tenant, time_ms
 from shoal.api.routes import Routes
-from shoal.api.schemas import HostChangeBody, HostPath, HostQuery
-from shoal.core.url import parse
-from shoal.errors import BadUrl, NotFound
+from shoal.api.schemas import AuditQuery, HostChangeBody, HostPath, HostQuery
+from shoal.core.host_name import asked_host
 from shoal.frontier.frontier import KEEP, HostChange
+from shoal.store.export import ASK_COLUMNS, ask_record, encoder
+from shoal.store.ledger import Ledger
 
 routes = Routes("operations", "/api/v1", "The fleet")
 
@@ -25,27 +25,26 @@ _COUNTS = ("reaped", "late", "slices")
 
 @routes.get("/hosts", {200: HostList})
 def list_hosts(query: HostQuery) -> Response:
-    """List hosts, the last used first: limits, state, in flight."""
+    """List hosts, the last used first: limits, state and why, in flight.
+
+    Those in one state are looked for among 10,000 at a time: an answer may have few rows, or none, and yet `more`.
+    """
     place = cursor.read(query.cursor, int, str)
     before = None if place is None else (int(place[0]), str(place[1]))
-    found = platform().watch.hosts(query.limit + 1, before)
-    shown = found[: query.limit]
-    last = cursor.write([shown[-1].seen_ms, shown[-1].host]) if shown else query.cursor
-    return answer(
-        {"data": [present.host(status) for status in shown], "cursor": last, "more": len(found) > query.limit}
-    )
+    found = platform().hosts.list(query.limit, before, query.state)
+    last = query.cursor if found.place is None else cursor.write([*found.place])
+    return answer({"data": [present.host(report) for report in found.reports], "cursor": last, "more": found.more})
 
 
 @routes.get("/hosts/<host>", {200: HostView})
 def show_host(path: HostPath) -> Response:
-    """Show a host: limits, hold, in flight, who waits for it."""
-    return answer(_host(_canonical(path.host)))
+    """Show a host: limits and whose they are, what was decided about it, in flight, who waits for it."""
+    return answer(present.host(platform().hosts.show(path.host)))
 
 
 @routes.patch("/hosts/<host>", {200: HostView})
 def change_host(path: HostPath, body: HostChangeBody) -> Response:
-    """Set a host's limits, pause it, or hold it for a while; stronger than what jobs ask for."""
-    host = _canonical(path.host)
+    """Set a host's limits or pause it, for good, whatever the jobs say; or hold it for a while."""
     given = body.model_fields_set
     change = HostChange(
         rate=(0.0 if body.rate == "unlimited" else body.rate) if "rate" in given else KEEP,
@@ -53,8 +52,44 @@ def change_host(path: HostPath, body: HostChangeBody) -> Response:
         paused=body.paused if "paused" in given else KEEP,
         hold=timedelta(seconds=body.hold_seconds) if "hold_seconds" in given else KEEP,
     )
-    platform().frontier.configure_host(host, change)
-    return answer(_host(host))
+    return answer(present.host(platform().hosts.set(path.host, change, body.note if "note" in given else None)))
+
+
+@routes.delete("/hosts/<host>", {204: None})
+def clear_host(path: HostPath) -> Response:
+    """Take everything back that was set for a host; what the file of hosts says holds again."""
+    platform().hosts.clear(path.host)
+    return Response(status=204)
+
+
+@routes.get("/hosts/<host>/audit", {200: AuditList})
+def audit_host(path: HostPath, query: AuditQuery) -> Response:
+    """Read the ledger: when the host was asked, by which job, under which limit and version of robots.txt.
+
+    As CSV it is all of it, streamed; `limit` and `cursor` are for JSON.
+    """
+    host = asked_host(path.host)
+    since, until = time_ms(query.since, "since"), time_ms(query.until, "until")
+    ledger = platform().ledger
+    if query.format == "csv":
+        return Response(
+            _audit_lines(ledger, host, since, until),
+            content_type="text/csv; charset=utf-8",
+            headers={"Content-Disposition": f'attachment; filename="audit-{host.replace(":", "-").strip("[]")}.csv"'},
+        )
+    place = cursor.read(query.cursor, int, int)
+    after = None if place is None else (int(place[0]), int(place[1]))
+    found = ledger.read(host, since, until, query.limit + 1, after)
+    shown = found[: query.limit]
+    last = cursor.write([*shown[-1].place]) if shown else query.cursor
+    return answer({"data": [present.entry(row) for row in shown], "cursor": last, "more": len(found) > query.limit})
+
+
+def _audit_lines(ledger: Ledger, host: str, since_ms: int | None, until_ms: int | None) -> Iterator[str]:
+    lines = encoder("csv", ASK_COLUMNS)
+    yield lines.head()
+    for entries in ledger.batches(host, since_ms, until_ms):
+        yield lines.encode(ask_record(row.ask) for row in entries)
 
 
 @routes.get("/workers", {200: WorkerList})
@@ -108,17 +143,3 @@ def show_stats() -> Response:
             "slices": stats.get("slices", 0),
         }
     )
-
-
-def _canonical(host: str) -> str:
-    try:
-        return parse(f"http://{host}/").host
-    except BadUrl as exc:
-        raise BadValue("host", f"{host!r} is not a host, such as shop.example or shop.example:8080") from exc
-
-
-def _host(host: str) -> dict[str, Any]:
-    status = platform().watch.host(host)
-    if status is None:
-        raise NotFound(f"nobody has asked for {host} lately, and nothing is set for it")
-    return present.host(status)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from shoal.core.model import AdmitReport, HostStatus, JobStatus, WorkerBeat
+from shoal.core.model import AdmitReport, JobStatus, WorkerBeat
 from shoal.core.spec import JobSpec
-from shoal.store.export import iso
+from shoal.hosts import HostReport
+from shoal.store.export import ask_record, iso, limit
+from shoal.store.host_limits import HostLimit
 from shoal.store.jobs import JobRow
+from shoal.store.ledger import Entry
 from shoal.store.pages import DeadLetter, ItemRow, PageRow
 
 PREFIX = "/api/v1"
@@ -142,20 +145,51 @@ def error(number: int, letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-def host(status: HostStatus) -> dict[str, Any]:
+def host(report: HostReport) -> dict[str, Any]:
+    status = report.status
     return {
         "host": status.host,
         "state": status.state,
-        "rate": "unlimited" if status.rate == 0 else status.rate,
-        "parallel": "unlimited" if status.parallel == 0 else status.parallel,
+        "reason": status.reason,
+        "rate": limit(status.rate),
+        "parallel": limit(status.parallel),
         "paused": status.paused,
+        "note": report.note,
+        "rate_source": report.rate_source,
+        "parallel_source": report.parallel_source,
+        "pace": status.pace,
+        "crawl_delay_seconds": status.crawl_delay,
         "hold_seconds": status.hold.total_seconds(),
         "next_slot_seconds": status.next_slot.total_seconds(),
         "in_flight": status.in_flight,
         "latency_ms": status.latency_ms,
         "waiting_jobs": status.waiting_jobs,
+        "lane": status.lane.value if status.lane else None,
+        "breaker": status.breaker.value,
+        "probe_seconds": status.probe_in.total_seconds(),
+        "group": status.group,
+        "address": status.address,
+        "decisions": [{"at": iso(each.at_ms), "what": each.what, "reason": each.reason} for each in status.decisions],
+        "operator": _word(report.said),
+        "file": _word(report.filed),
         "last_used_at": iso(status.seen_ms) if status.seen_ms else None,
     }
+
+
+def _word(said: HostLimit | None) -> dict[str, Any] | None:
+    if said is None:
+        return None
+    return {
+        "rate": limit(said.rate),
+        "parallel": limit(said.parallel),
+        "paused": said.paused,
+        "note": said.note,
+        "set_at": iso(said.set_ms),
+    }
+
+
+def entry(row: Entry) -> dict[str, Any]:
+    return {"id": row.id, **ask_record(row.ask)}
 
 
 def worker(beat: WorkerBeat) -> dict[str, Any]:

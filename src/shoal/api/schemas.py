@@ -13,7 +13,7 @@ from shoal.core.model import JobState, Lane
 from shoal.core.spec import JobSpec, Label, Parallel, Rate
 
 _JOB = r"^[a-z0-9]{1,40}$"
-_HOST = r"^[A-Za-z0-9._:\[\]-]{1,300}$"
+_HOST = r"^@?[A-Za-z0-9._:\[\]-]{1,300}$"
 _TEXT = r"^[^\x00]*$"
 """PostgreSQL cannot keep a NUL."""
 _MOST = 2**53
@@ -37,6 +37,8 @@ Reason = Annotated[str, Field(max_length=60, pattern=_TEXT, description="Such as
 Row = Annotated[int, Field(ge=1, lt=_MOST, description="The id of a row."), BeforeValidator(_number)]
 Seconds = Annotated[float, Field(ge=0, le=86_400), BeforeValidator(_number)]
 Flag = Annotated[bool, Strict()]
+Note = Annotated[str, Field(max_length=500, pattern=_TEXT, description="For people: who agreed to this, and when.")]
+HostState = Literal["open", "at_cap", "slowed", "held", "tripped", "down", "paused"]
 
 _CURSOR = Field(default=None, description="From the answer before, to go on behind it.")
 _TIME = Field(default=None, description="ISO 8601, such as 2026-11-16T08:00:00Z.")
@@ -70,7 +72,9 @@ class PagePath(BaseModel):
 
 
 class HostPath(BaseModel):
-    host: str = Field(pattern=_HOST, description="A host, with its port unless it is the scheme's own.")
+    host: str = Field(
+        pattern=_HOST, description="A host, with its port unless it is the scheme's own; or @domain, for its bucket."
+    )
 
 
 class Idempotency(BaseModel):
@@ -128,6 +132,15 @@ class ScrapeQuery(Query):
 
 
 class HostQuery(Query):
+    state: HostState | None = None
+    limit: Limit = 100
+    cursor: Cursor = _CURSOR
+
+
+class AuditQuery(Query):
+    since: Time = _TIME
+    until: Time = _TIME
+    format: Literal["json", "csv"] = Field(default="json", description="`csv` streams all of it, without a limit.")
     limit: Limit = 100
     cursor: Cursor = _CURSOR
 
@@ -182,11 +195,12 @@ class JobChange(Exact):
 
 
 class HostChangeBody(Exact):
-    """An operator's word on a host; null takes a limit back to what the jobs say."""
+    """An operator's word on a host, kept until it is taken back; null leaves a limit to the others. A hold passes."""
 
     rate: Rate | None = None
     parallel: Parallel | None = None
     paused: Flag = False
+    note: Note = ""
     hold_seconds: Seconds = 0.0
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from shoal import __version__
-from shoal.cli import jobs, keys, ops, run, up
+from shoal.cli import hosts, jobs, keys, ops, run, up
 from shoal.cli.talk import say
 from shoal.errors import ShoalError
 
@@ -38,6 +38,7 @@ for _command in (
     app.command(rich_help_panel="Jobs")(_command)
 for _command in (up.up, ops.api, ops.worker, ops.beat):
     app.command(rich_help_panel="Operate")(_command)
+app.add_typer(hosts.app, rich_help_panel="Operate")
 app.add_typer(keys.app, rich_help_panel="Operate")
 
 

@@ -47,7 +47,7 @@ KEYS: tuple[KeyPattern, ...] = (
                "until one is left; a day unused"),
     KeyPattern("host", "{P}:host:{H}", "hash", "next slot, in flight, limits, hold, pace, latency, breaker",
                "a day unused"),
-    KeyPattern("waiters", "{P}:waiters:{H}", "set", "`job host` that waits for room in the host's bucket",
+    KeyPattern("waiters", "{P}:waiters:{H}", "zset", "`job host` that waits for room in the bucket → lane and time",
                "until there is; a day at most"),
     KeyPattern("notes", "{P}:notes:{H}", "list", "the last ten decisions about the host, and why", "a day unused"),
     KeyPattern("robots", "{P}:robots:{O}", "string", "a worker fetches this robots.txt", "30 s"),

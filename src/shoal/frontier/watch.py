@@ -119,7 +119,7 @@ class Watch:
             pipeline.time()
             for _, host in names:
                 pipeline.hgetall(f"{self._prefix}:host:{host}")
-                pipeline.scard(f"{self._prefix}:waiters:{host}")
+                pipeline.zcard(f"{self._prefix}:waiters:{host}")
                 pipeline.lrange(f"{self._prefix}:notes:{host}", 0, -1)
             (seconds, micros), *found = pipeline.execute()
         now = seconds * 1000 + micros // 1000

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import orjson
 
 from shoal.core.field import parse_fields
+from shoal.core.ledger import Ask
 from shoal.core.spec import JobSpec
 from shoal.store.pages import DeadLetter, ItemRow, PageRow
 
@@ -29,6 +30,7 @@ PAGE_COLUMNS = (
     "canonical",
 )
 DEAD_COLUMNS = ("url", "outcome", "reason", "detail", "attempts", "depth", "at")
+ASK_COLUMNS = ("at", "job", "url", "status", "reason", "rate", "parallel", "source", "robots", "rule")
 _FORMULA_START = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -50,6 +52,19 @@ def dead_record(letter: DeadLetter) -> Record:
         **{name: getattr(letter, name) for name in DEAD_COLUMNS if name != "at"},
         "at": iso(letter.at_ms),
     }
+
+
+def ask_record(ask: Ask) -> Record:
+    """An entry of the ledger; which host it is about is known."""
+    plain = {name: getattr(ask, name) for name in ("job", "url", "status", "reason", "robots", "rule")}
+    limits = {"rate": limit(ask.rate), "parallel": limit(ask.parallel), "source": ask.source.value}
+    values = {**plain, **limits, "at": iso(ask.at_ms)}
+    return {name: values[name] for name in ASK_COLUMNS}
+
+
+def limit(value: float | None) -> float | str | None:
+    """A limit as people write it: none is `unlimited`, and None is nobody's."""
+    return "unlimited" if value == 0 else value
 
 
 def iso(ms: int) -> str:

@@ -12,11 +12,15 @@ local limit, lease_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 local address_cap, introduces = tonumber(ARGV[3]), ARGV[4] == '1'
 local MAX_JOBS, MAX_HOSTS, PASSES, QUANTUM, RIVALS = 64, 256, 8, 8, 8
 local BURST_MS, UNPROVEN_CAP, RECHECK_MS, INTRODUCE_MS, SILENT_MS, MET_MS = 100, 64, 10000, 200, 2000, 3600000
+local RANK = { high = 0, batch = 1, slow = 2 }
+local rank = 0 -- of the queue that is being served: the urgent are woken first
 local records, chunks, taken_of, touched, shrunk, ended = {}, {}, {}, {}, {}, {}
 
 -- --- what is known: each job and host is read once ---------------------------------------------------------------
 
 local known_jobs, known_hosts, changed = {}, {}, {}
+local NUMBERS = { 'inflight', 'slot', 'rate', 'parallel', 'hold', 'delay', 'pace', 'quiet', 'trip', 'probe_at', 'probing',
+  'gone', 'met' }
 
 local function job_of(job)
   local j = known_jobs[job]
@@ -36,9 +40,8 @@ local function host_of(host)
   if h then return h end
   h = read_host(host)
   h.name = host
-  for _, field in ipairs({ 'inflight', 'slot', 'rate', 'parallel', 'hold', 'delay', 'pace', 'quiet', 'trip', 'probe_at',
-    'probing', 'gone', 'met' }) do
-    h[field] = tonumber(h[field] or '')
+  for _, field in ipairs(NUMBERS) do
+    if h[field] then h[field] = tonumber(h[field]) end
   end
   h.inflight = h.inflight or 0
   known_hosts[host] = h
@@ -75,8 +78,9 @@ end
 -- Wait for room in a bucket; who is not woken looks again by himself, unless it takes an operator to make room.
 local function park(place, bucket, paused)
   put_off(place, paused and NEVER or now + RECHECK_MS)
-  redis.call('SADD', waiters_key(bucket), place.job.name .. ' ' .. place.host)
+  redis.call('ZADD', waiters_key(bucket), 'NX', place.rank * 1e13 + now, place.job.name .. ' ' .. place.host)
   if paused then redis.call('PERSIST', waiters_key(bucket)) else redis.call('EXPIRE', waiters_key(bucket), DAY_S) end
+  if not host_of(bucket).waited then set(host_of(bucket), 'waited', 1) end
 end
 
 local function wait_until(place, bucket, at)
@@ -106,7 +110,7 @@ end
 
 local function parallel_of(j, h, b)
   local parallel = b.parallel or j.parallel or j.parallel0
-  if parallel == 0 and not h.proven then return UNPROVEN_CAP end
+  if parallel == 0 and not (h.latency or h.proven) then return UNPROVEN_CAP end
   return parallel
 end
 
@@ -167,9 +171,9 @@ local function room(place, want)
   if booked > 0 then
     local interval, slot = 1000 / booked, math.max(b.slot or 0, now)
     if slot > now + BURST_MS then
-      -- The hosts of a domain that wait for one bucket come one after the other, not all at once.
-      put_off(place, slot - BURST_MS + (b ~= h and (b.queue or 0) * interval / 2 or 0))
-      b.queue = (b.queue or 0) + 1
+      -- Those who wait for one bucket come one after the other, not all at once.
+      put_off(place, slot - BURST_MS + (b.waiting or 0) * interval / 2)
+      b.waiting = (b.waiting or 0) + 1
       return 0
     end
     n = math.min(n, math.floor((now + BURST_MS - slot) / interval + 1e-6) + 1)
@@ -210,8 +214,9 @@ local function has_entries(job, host)
   return redis.call('EXISTS', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2)) > 0
 end
 
--- May this rival be served in place of the one whose place was looked at? One that has nothing here any more leaves.
-local function rival_place(queue, place, name)
+-- May this rival be served in place of the one whose place was looked at? One that has nothing here any more leaves; one
+-- that asks for less than the bucket gives waits by itself.
+local function rival_place(queue, place, name, booked)
   if name == place.job.name then return place end
   local j = job_of(name)
   if j.state ~= 'running' or not has_entries(name, place.host) then
@@ -220,13 +225,11 @@ local function rival_place(queue, place, name)
   end
   local list = j.queue == queue and ready_key(name) or lag_key(name)
   local at = tonumber(redis.call('ZSCORE', list, place.host) or '')
-  if not at then return nil end
-  local waiter = name .. ' ' .. place.host
-  if at > now and redis.call('SISMEMBER', waiters_key(place.host), waiter) == 0 then return nil end
-  return { job = j, host = place.host, list = list, queue = queue }
+  if not at or (at > now and j.rate and j.rate < booked) then return nil end
+  return { job = j, host = place.host, list = list, queue = queue, rank = place.rank }
 end
 
-local function turn_on_host(queue, place)
+local function turn_on_host(queue, place, booked)
   local h = host_of(place.host)
   if not has(h, 'shared') then
     if not h.owner or h.owner == place.job.name then return place end
@@ -237,15 +240,17 @@ local function turn_on_host(queue, place)
   join_rivals(queue, place.host, place.job)
   for _, tenant in ipairs(redis.call('ZRANGE', rivals_key(queue, place.host), 0, RIVALS - 1)) do
     for _, name in ipairs(redis.call('ZRANGE', rival_jobs_key(queue, place.host, tenant), 0, RIVALS - 1)) do
-      local found = rival_place(queue, place, name)
+      local found = rival_place(queue, place, name, booked)
       if found then return found end
     end
   end
   return place
 end
 
+local weights = {}
 local function weight_of_tenant(tenant)
-  return tonumber(redis.call('HGET', TENANTS, tenant) or '') or 1
+  if not weights[tenant] then weights[tenant] = tonumber(redis.call('HGET', TENANTS, tenant) or '') or 1 end
+  return weights[tenant]
 end
 
 local function charge_on_host(queue, host, j, n)
@@ -255,13 +260,23 @@ end
 
 -- --- taking ------------------------------------------------------------------------------------------------------
 
-local turns = {} -- key of a zset → name → virtual time
+local turns, charged = {}, {} -- key of a zset → name → virtual time; those that have changed
 local function charge(key, name, n)
-  if turns[key] and turns[key][name] then
-    turns[key][name] = turns[key][name] + n
-    redis.call('ZADD', key, string.format('%.6f', turns[key][name]), name)
-  else
-    redis.call('ZINCRBY', key, string.format('%.6f', n), name)
+  turns[key] = turns[key] or {}
+  local before = turns[key][name] or tonumber(redis.call('ZSCORE', key, name) or 0)
+  turns[key][name] = before + n
+  charged[key] = charged[key] or {}
+  charged[key][name] = true
+end
+
+local function write_turns()
+  for key, names in pairs(charged) do
+    local flat = {}
+    for name in pairs(names) do
+      flat[#flat + 1] = string.format('%.6f', turns[key][name])
+      flat[#flat + 1] = name
+    end
+    redis.call('ZADD', key, unpack(flat))
   end
 end
 
@@ -281,9 +296,9 @@ local function pop(job, host, n)
 end
 
 -- When may the host be asked again for this job?
-local function reschedule(place, under, got)
+local function reschedule(place, under, got, n)
   local j, b = place.job, under.b
-  if not has_entries(j.name, place.host) then
+  if got < n or not has_entries(j.name, place.host) then
     redis.call('ZREM', place.list, place.host)
     if has(host_of(place.host), 'shared') then leave_rivals(place.queue, place.host, j) end
   elseif under.mark == '~' then
@@ -336,7 +351,7 @@ local function serve_place(place, n, under)
     if has(host_of(place.host), 'shared') then charge_on_host(queue, place.host, j, got) end
     if j.host_seconds > 0 then redis.call('HSETNX', spend_key(j.name), 's ' .. place.host, now) end
   end
-  reschedule(place, under, got)
+  reschedule(place, under, got, n)
   return got
 end
 
@@ -402,7 +417,7 @@ end
 -- --- rounds ------------------------------------------------------------------------------------------------------
 
 local function take_from_host(queue, j, host, list, want)
-  local place = { job = j, host = host, list = list, queue = queue }
+  local place = { job = j, host = host, list = list, queue = queue, rank = rank }
   if moves_lane(place) then return 0 end
   local reason = host_spent(j, host)
   if reason then
@@ -412,11 +427,11 @@ local function take_from_host(queue, j, host, list, want)
   local n, under = room(place, want)
   if n == 0 then return 0 end
   if under.mark == '' then
-    local rival = turn_on_host(queue, place)
+    local rival = turn_on_host(queue, place, under.booked)
     if rival ~= place then
       local m, terms = room(rival, want)
       if m > 0 then
-        redis.call('SREM', waiters_key(host), rival.job.name .. ' ' .. host)
+        if host_of(host).waited then redis.call('ZREM', waiters_key(host), rival.job.name .. ' ' .. host) end
         local got = serve_place(rival, m, terms)
         room(place, 1) -- the place looked at waits for what is left, or is served in the next pass
         return got
@@ -463,14 +478,14 @@ end
 local function in_turn(due, turn, clock)
   local count = redis.call('ZCOUNT', due, '-inf', now)
   if count == 0 then return {} end
-  local offset = count > MAX_JOBS and (now * 7919) % (count - MAX_JOBS + 1) or 0
+  local offset = count > MAX_JOBS and (now % 1000003) * 7919 % (count - MAX_JOBS + 1) or 0
   local names = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', offset, MAX_JOBS)
   local present = tonumber(redis.call('GET', clock) or 0)
   local scores = redis.call('ZMSCORE', turn, unpack(names))
   turns[turn] = turns[turn] or {}
   local first = NEVER
   for i, name in ipairs(names) do
-    turns[turn][name] = math.max(tonumber(scores[i] or 0), present)
+    turns[turn][name] = math.max(turns[turn][name] or tonumber(scores[i] or 0), present)
     first = math.min(first, turns[turn][name])
   end
   if first > present then redis.call('SET', clock, string.format('%.6f', first), 'EX', DAY_S) end
@@ -556,10 +571,12 @@ end
 local served = {}
 for i = 5, #ARGV, 2 do
   local most = math.min(limit - #records, tonumber(ARGV[i + 1]))
+  rank = RANK[string.match(ARGV[i], '%.(.*)$')] or 1
   served[ARGV[i]] = most > 0 and serve(ARGV[i], most) < tonumber(ARGV[i + 1])
 end
 local group = #records > 0 and record_group() or 0
 write_hosts()
+write_turns()
 write_sums()
 for job in pairs(touched) do
   if shrunk[job] and ends_now(job) then ended[#ended + 1] = job else refresh_due(job) end

@@ -176,15 +176,25 @@ local function note(host, what, reason)
   redis.call('EXPIRE', notes_key(host), DAY_S)
 end
 
--- A host that an operator has set something for is remembered, others are forgotten after a day.
+-- A host that an operator has set something for is remembered, others are forgotten after a day. The list of hosts is
+-- written in one go (`list_hosts`).
+local listed = {}
 local function keep_host(host, h)
-  redis.call('ZADD', HOSTS, now, host)
+  listed[#listed + 1] = now
+  listed[#listed + 1] = host
   if h.set then
     redis.call('PERSIST', host_key(host))
   else
     local rest = math.max(tonumber(h.hold) or 0, tonumber(h.gone) or 0, now) - now
     redis.call('EXPIRE', host_key(host), DAY_S + math.ceil(rest / 1000))
   end
+end
+
+local function list_hosts()
+  for i = 1, #listed, 1000 do
+    redis.call('ZADD', HOSTS, unpack(listed, i, math.min(i + 999, #listed)))
+  end
+  listed = {}
 end
 
 -- A host of this job may be asked for now, if it waits at all.
@@ -194,35 +204,31 @@ local function wake(job, host, touched)
   if woken > 0 then touched[job] = true end
 end
 
--- Who waits for room in a bucket may ask again: a few at a time, for those who find none wait again.
-local WOKEN_AT_ONCE = 64
+-- Who waits for room in a bucket may ask again: the urgent first, and no more of them than there may be room for; whose
+-- turn it is among rivals is found out then.
+local EXTRA_WOKEN = 2
 local function wake_waiters(bucket, most, touched)
-  for _, waiter in ipairs(redis.call('SPOP', waiters_key(bucket), most)) do
-    local job, host = string.match(waiter, '^(%S+) (%S+)$')
+  local woken = redis.call('ZPOPMIN', waiters_key(bucket), most)
+  for i = 1, #woken, 2 do
+    local job, host = string.match(woken[i], '^(%S+) (%S+)$')
     wake(job, host, touched)
   end
+  if #woken < most * 2 then redis.call('HDEL', host_key(bucket), 'waited') end
 end
 
-local function lower(bucket, n)
-  -- Not -n: for n = 0 Redis 7.0 would get the text '-0', which it does not take for an integer.
-  local left = redis.call('HINCRBY', host_key(bucket), 'inflight', 0 - n)
-  if left < 0 then redis.call('HSET', host_key(bucket), 'inflight', 0) end
+-- Requests of a bucket came back: it has so many less in flight, and who waited may ask again.
+local function lower(bucket, b, n, touched)
+  local left = math.max(0, (tonumber(b.inflight or '') or 0) - n)
+  redis.call('HSET', host_key(bucket), 'inflight', left)
+  keep_host(bucket, b)
+  if b.waited then wake_waiters(bucket, n + EXTRA_WOKEN, touched) end
 end
 
--- Requests of a host came back: lower its count, those of its domain and its address, and let who waited ask again.
--- The jobs to refresh are marked in `touched`.
+-- Requests of a host came back: also to its domain and its address. The jobs to refresh are marked in `touched`.
 local function host_returned(host, h, n, touched)
-  lower(host, n)
-  keep_host(host, h)
-  wake_waiters(host, WOKEN_AT_ONCE, touched)
-  for _, bucket in ipairs({ h.group or false, h.address or false }) do
-    if bucket then
-      lower(bucket, n)
-      redis.call('EXPIRE', host_key(bucket), DAY_S)
-      if redis.call('HEXISTS', host_key(bucket), 'set') == 1 then redis.call('PERSIST', host_key(bucket)) end
-      wake_waiters(bucket, WOKEN_AT_ONCE, touched)
-    end
-  end
+  lower(host, h, n, touched)
+  if h.group then lower(h.group, read_host(h.group), n, touched) end
+  if h.address then lower(h.address, read_host(h.address), n, touched) end
 end
 
 -- Everything of a job that waits is dropped; returns how much that was.
@@ -230,7 +236,7 @@ local function drop_waiting(job)
   for _, list in ipairs({ ready_key(job), lag_key(job) }) do
     for _, host in ipairs(redis.call('ZRANGE', list, 0, -1)) do
       redis.call('UNLINK', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2))
-      redis.call('SREM', waiters_key(host), job .. ' ' .. host)
+      redis.call('ZREM', waiters_key(host), job .. ' ' .. host)
     end
   end
   redis.call('UNLINK', ready_key(job), lag_key(job), delayed_key(job))
@@ -260,6 +266,7 @@ end
 
 -- After any move: write the sums, put the jobs' due times right, and name those that have ended.
 local function finish_moves(touched)
+  list_hosts()
   write_sums()
   local ended = {}
   for job in pairs(touched) do

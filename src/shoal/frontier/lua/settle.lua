@@ -112,6 +112,14 @@ local function Changes()
   end
 end
 
+local slowest = {} -- job → {ms, host, …}
+local function write_slowest()
+  for job, flat in pairs(slowest) do
+    redis.call('ZADD', slow_key(job), unpack(flat))
+    redis.call('ZREMRANGEBYRANK', slow_key(job), 0, -SLOWEST - 1)
+  end
+end
+
 local SLOW_MS, FAST_MS = 2000, 1000
 local function learn_latency(host, h, seen, change)
   if seen.timed == 0 then return end
@@ -121,8 +129,9 @@ local function learn_latency(host, h, seen, change)
   seen.calm = calm and calm * 0.98 + mean * 0.02 or mean
   change('latency', seen.now)
   change('calm', string.format('%.1f', seen.calm))
-  redis.call('ZADD', slow_key(seen.job), seen.now, host)
-  redis.call('ZREMRANGEBYRANK', slow_key(seen.job), 0, -SLOWEST - 1)
+  slowest[seen.job] = slowest[seen.job] or {}
+  table.insert(slowest[seen.job], seen.now)
+  table.insert(slowest[seen.job], host)
   if seen.now > SLOW_MS and not (h.slow and h.slow ~= '') then
     change('slow', 1)
     note(host, 'slow_lane', string.format('answers in %d ms', seen.now))
@@ -163,7 +172,7 @@ end
 local function watch_breaker(host, h, seen, change)
   if seen.ok + seen.alive + seen.busy > 0 then
     change('quiet', now)
-    if not h.proven then change('proven', 1) end
+    if seen.timed == 0 and not h.proven then change('proven', 1) end
   end
   if seen.ok + seen.alive + seen.busy + seen.slow > 0 then return reached(host, h, change) end
   local tripped = h.trip or h.gone
@@ -273,7 +282,6 @@ local function learn(host, seen)
     throttle(h.group, b, seen, change_group)
     hold(h.group, b, seen, change_group)
     write_group(host_key(h.group))
-    redis.call('ZADD', HOSTS, now, h.group)
   else
     throttle(host, h, seen, change)
     hold(host, h, seen, change)
@@ -302,6 +310,7 @@ for _, group in ipairs(order) do
   late = late + take_leases(group, g.indexes, function(index, record) take(g.at[index], record) end)
 end
 for host, seen in pairs(hosts) do learn(host, seen) end
+write_slowest()
 for job, names in pairs(reasons) do
   for name, n in pairs(names) do redis.call('HINCRBY', reasons_key(job), name, n) end
 end

@@ -1,0 +1,216 @@
+"""`shoal hosts audit`: the ledger of one host, added up for people, or entry by entry for programs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import isclose
+from pathlib import Path
+from typing import Any
+
+from shoal.cli.output import open_writer
+from shoal.core.host_name import asked_host
+from shoal.core.spec import read_duration
+from shoal.errors import InputError
+from shoal.home import prepare_home
+from shoal.settings import read_settings
+from shoal.store.database import open_database
+from shoal.store.export import ASK_COLUMNS, Record, ask_record, iso, limit
+from shoal.store.ledger import Entry, Ledger, LimitInForce, Span, Summary
+
+SHOWN_ENTRIES = 20
+SHOWN_HOURS = 24
+_ENDINGS = {".csv": "csv", ".jsonl": "jsonl", ".json": "json"}
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From when to before when; None is open."""
+
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+    def __str__(self) -> str:
+        since = f"since {iso(self.since_ms)}" if self.since_ms is not None else "since the ledger begins"
+        return since if self.until_ms is None else f"{since} until {iso(self.until_ms)}"
+
+
+def read_period(since: str | None, until: str | None) -> Period:
+    """The times that were given, as ages or as dates."""
+    period = Period(_read_time("--since", since), _read_time("--until", until))
+    if period.since_ms is not None and period.until_ms is not None and period.since_ms >= period.until_ms:
+        raise InputError(f"--since {since} is not before --until {until}")
+    return period
+
+
+def _read_time(flag: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    age = read_duration(text)
+    try:
+        if isinstance(age, float):
+            return round(max(0.0, time.time() - age) * 1000)
+        at = datetime.fromisoformat(text.strip())
+        return round((at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp() * 1000)
+    except (ValueError, OverflowError) as exc:
+        raise InputError(f"{flag} {text!r}: write an age such as 2h, or a time such as 2026-11-01T08:00") from exc
+
+
+def audit(host: str, period: Period, most: int | None, kind: str | None, output: str) -> None:
+    """Print the ledger of a host."""
+    name, chosen = asked_host(host), kind or _kind_of(output)
+    with _open_ledger() as ledger:
+        if chosen in ("csv", "jsonl"):
+            with open_writer(output, chosen, ASK_COLUMNS) as writer:
+                writer.write(_records(_entries(ledger, name, period, most)))
+            return
+        summary = ledger.summary(name, period.since_ms, period.until_ms)
+        last = ledger.newest(name, period.since_ms, period.until_ms, most or SHOWN_ENTRIES)
+    if chosen == "json":
+        with open_writer(output, "jsonl", ()) as writer:
+            writer.write([_summary_json(name, period, summary, last)])
+    else:
+        _write_text(output, _lines(name, period, summary, last))
+
+
+@contextmanager
+def _open_ledger() -> Generator[Ledger]:
+    """The database is all that this needs: a complaint can be answered while Redis is down."""
+    settings = read_settings()
+    prepare_home(settings.home)
+    engine = open_database(settings.sql_url)
+    try:
+        yield Ledger(engine)
+    finally:
+        engine.dispose()
+
+
+def _kind_of(output: str) -> str:
+    return next((kind for ending, kind in _ENDINGS.items() if output.lower().endswith(ending)), "table")
+
+
+def _entries(ledger: Ledger, host: str, period: Period, most: int | None) -> Iterator[Entry]:
+    if most is not None:
+        yield from ledger.newest(host, period.since_ms, period.until_ms, most)
+        return
+    for entries in ledger.batches(host, period.since_ms, period.until_ms):
+        yield from entries
+
+
+def _records(entries: Iterable[Entry]) -> Iterator[Record]:
+    return (ask_record(entry.ask) for entry in entries)
+
+
+def _write_text(output: str, lines: Sequence[str]) -> None:
+    text = "\n".join(lines) + "\n"
+    if output == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(output).expanduser().write_text(text, encoding="utf-8")
+    except OSError as exc:
+        raise InputError(f"cannot write {output}: {exc.strerror or exc}") from exc
+
+
+# --- for people ------------------------------------------------------------------------------------------------------
+
+
+def _lines(host: str, period: Period, summary: Summary, last: Sequence[Entry]) -> list[str]:
+    if not summary.requests or summary.first_ms is None or summary.last_ms is None:
+        return [f"{host} was not asked for anything {period}"]
+    return [
+        f"{host}: {_requests(summary.requests)} {period}",
+        f"  first, last       {iso(summary.first_ms)}, {iso(summary.last_ms)}",
+        f"  most in a second  {summary.busiest_second}; the highest limit in force was {_highest(summary.limits)}",
+        f"  most in a minute  {summary.busiest_minute}",
+        f"  answers           {', '.join(f'{_status(s)} × {n}' for s, n in summary.statuses.items())}",
+        *_section("limits in force", [(_limit(each), each.span) for each in summary.limits]),
+        *_section("robots.txt", [(each.version or "none", each.span) for each in summary.robots]),
+        *_section("jobs", [(each.job or "no job", each.span) for each in summary.jobs]),
+        *_hours(summary.hours),
+        f"the last {len(last)}" if len(last) > 1 else "the last one",
+        *(_entry_line(entry) for entry in last),
+    ]
+
+
+def _section(title: str, found: Sequence[tuple[str, Span]]) -> list[str]:
+    width = max((len(what) for what, _ in found), default=0)
+    return [
+        title,
+        *(f"  {what:<{width}}  {_requests(s.requests)}, {iso(s.first_ms)} to {iso(s.last_ms)}" for what, s in found),
+    ]
+
+
+def _hours(hours: dict[int, int]) -> list[str]:
+    shown = list(hours.items())[-SHOWN_HOURS:]
+    return ["by the hour", *(f"  {iso(ms)[:13]}:00  {count}" for ms, count in shown)]
+
+
+def _limit(each: LimitInForce) -> str:
+    return f"{human_rate(each.rate)}, {limit(each.parallel)} at once ({each.source.value})"
+
+
+def _highest(limits: Sequence[LimitInForce]) -> str:
+    """The loosest rate that requests were made under."""
+    rates = [each.rate for each in limits]
+    return human_rate(0 if 0 in rates else max(rates))
+
+
+def human_rate(rate: float) -> str:
+    """As people say it: 0.5 is 30/m, and 0 is unlimited."""
+    if rate == 0:
+        return "unlimited"
+    units = ((rate, "s"), (rate * 60, "m"), (rate * 3600, "h"))
+    whole = (f"{round(count)}/{unit}" for count, unit in units if count >= 0.5 and isclose(count, round(count)))
+    return next(whole, None) or next(f"{count:.4g}/{unit}" for count, unit in units if count >= 1 or unit == "h")
+
+
+def _entry_line(entry: Entry) -> str:
+    ask = entry.ask
+    reason = f"  {ask.reason}" if ask.reason else ""
+    return f"  {iso(ask.at_ms)}  {_status(ask.status):>9}  {ask.job or '-'}  {ask.url}{reason}"
+
+
+def _status(status: int) -> str:
+    return str(status) if status else "no answer"
+
+
+def _requests(count: int) -> str:
+    return "1 request" if count == 1 else f"{count:,} requests"
+
+
+# --- for programs ----------------------------------------------------------------------------------------------------
+
+
+def _summary_json(host: str, period: Period, summary: Summary, last: Sequence[Entry]) -> Record:
+    return {
+        "host": host,
+        "since": _when(period.since_ms),
+        "until": _when(period.until_ms),
+        "requests": summary.requests,
+        "first_at": _when(summary.first_ms),
+        "last_at": _when(summary.last_ms),
+        "busiest_second": summary.busiest_second,
+        "busiest_minute": summary.busiest_minute,
+        "statuses": {str(status): count for status, count in summary.statuses.items()},
+        "hours": {iso(ms): count for ms, count in summary.hours.items()},
+        "limits": [
+            {"rate": limit(e.rate), "parallel": limit(e.parallel), "source": e.source.value, **_span_json(e.span)}
+            for e in summary.limits
+        ],
+        "robots": [{"version": each.version, **_span_json(each.span)} for each in summary.robots],
+        "jobs": [{"job": each.job, **_span_json(each.span)} for each in summary.jobs],
+        "entries": list(_records(last)),
+    }
+
+
+def _span_json(span: Span) -> dict[str, Any]:
+    return {"requests": span.requests, "first_at": iso(span.first_ms), "last_at": iso(span.last_ms)}
+
+
+def _when(ms: int | None) -> str | None:
+    return None if ms is None else iso(ms)
