@@ -21,8 +21,8 @@ from shoal.settings import Settings
 from shoal.wiring import Platform, open_platform
 
 WITNESSES = FOLDER / "politeness"
-PLAIN = {"follow": False, "archive": False}
-FREE = {**PLAIN, "rate": "unlimited", "robots": False}
+PLAIN: dict[str, Any] = {"follow": False, "archive": False}
+FREE: dict[str, Any] = {**PLAIN, "rate": "unlimited", "robots": False}
 """A job that nothing holds back but the workers."""
 
 
@@ -38,6 +38,13 @@ class Ground:
         """Hand in a job; returns its id."""
         spec = JobSpec.model_validate({"urls": urls, **fields})
         return self.platform.intake.submit(spec, Origin(tenant, "bench")).job
+
+    @contextmanager
+    def workers(self, processes: int = 2) -> Generator[None]:
+        """One worker with so many processes; nobody is needed for the housekeeping of a minute."""
+        serving = {"SHOAL_QUEUES": "http.high,http.batch,http.slow", "SHOAL_CONCURRENCY": str(processes)}
+        with self.stage.process("shoal.worker", "worker", **serving):
+            yield
 
 
 @contextmanager

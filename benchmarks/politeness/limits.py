@@ -9,16 +9,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from benchmarks.politeness.ground import PLAIN, Ground, a_ground
 from benchmarks.politeness.target import Hit, Manner, addresses
-from benchmarks.politeness.windows import excess, share_used
+from benchmarks.politeness.windows import Window, share_used, worst_window
 from benchmarks.result import Row
 from shoal.frontier.frontier import HostChange
 
 SECONDS, QUICK_SECONDS = 60.0, 5.0
 PROCESSES = 4
-JITTER_S = 0.1
+JITTER_S = 0.25
 """Requests are on their way for different times: what arrives may stand closer than what was let go by so much."""
 DEFAULT_RATE, DEFAULT_PARALLEL = 4.0, 2
 START_S = 60.0
@@ -62,15 +63,14 @@ class Seen:
 
     limit: Limit
     requests: int
-    excess: float
-    """Requests above burst and rate in the worst window."""
+    worst: Window
     most_at_once: int
     share: float
 
     @property
     def jitter_ms(self) -> float:
         """As much closer must requests have come than they were let go, for this excess."""
-        return max(0.0, self.excess) / self.limit.rate * 1000
+        return max(0.0, self.worst.excess) / self.limit.rate * 1000
 
 
 def measure(quick: bool, seconds: float = SECONDS) -> list[Row]:
@@ -80,7 +80,7 @@ def measure(quick: bool, seconds: float = SECONDS) -> list[Row]:
     with a_ground("limits", {name: _manner(limit) for name, limit in hosts.items()}) as ground:
         for name, limit in hosts.items():
             _set_up(ground, name, limit, seconds)
-        with ground.stage.workers(PROCESSES):
+        with ground.workers(PROCESSES):
             ground.target.wait_for(lambda hits: len(hits) > 0, within_s=START_S)
             time.sleep(seconds)
             until = time.monotonic()
@@ -97,7 +97,7 @@ def _manner(limit: Limit) -> Manner:
 
 
 def _set_up(ground: Ground, name: str, limit: Limit, seconds: float) -> None:
-    fields = {**PLAIN, "robots": limit.source in ("robots", "default")}
+    fields: dict[str, Any] = {**PLAIN, "robots": limit.source in ("robots", "default")}
     if limit.source == "operator":
         change = HostChange(rate=limit.rate, parallel=limit.parallel)
         ground.platform.frontier.configure_host(ground.target.host(name), change)
@@ -106,23 +106,23 @@ def _set_up(ground: Ground, name: str, limit: Limit, seconds: float) -> None:
     count = int(limit.rate * (seconds + 15) * 1.2) + 10
     ground.submit(ground.target.urls(name, count), **fields)
     if limit.also:
-        urls = ground.target.urls(name, count, "also")
-        ground.submit(urls, **{**fields, "rate": limit.also})
+        fields["rate"] = limit.also
+        ground.submit(ground.target.urls(name, count, "also"), **fields)
 
 
 def _look(hits: Sequence[Hit], host: str, limit: Limit, until: float) -> Seen:
     mine = [hit for hit in hits if hit.host_header == host]
     times = [hit.at_monotonic for hit in mine]
     if not times:
-        return Seen(limit, 0, 0.0, 0, 0.0)
+        return Seen(limit, 0, Window(0.0, 0.0, 0.0), 0, 0.0)
     most = max(hit.in_flight for hit in mine)
-    return Seen(limit, len(mine), excess(times, limit.rate), most, share_used(times, limit.rate, until))
+    return Seen(limit, len(mine), worst_window(times, limit.rate), most, share_used(times, limit.rate, until))
 
 
 def _tell(seen: Seen) -> None:
     said = (
         f"{seen.limit.title}: {seen.requests} requests, {seen.share:.1%} of the rate, {seen.most_at_once} at once, "
-        f"excess {seen.excess:.2f} ({seen.jitter_ms:.0f} ms)"
+        f"worst window {seen.worst.describe()} ({seen.jitter_ms:.0f} ms)"
     )
     print(said, file=sys.stderr, flush=True)
 
@@ -139,7 +139,7 @@ def _rows(seen: Sequence[Seen], seconds: float) -> list[Row]:
             "worst window above burst and rate: closer than it was let go by",
             closest.jitter_ms,
             "ms",
-            f"{where}; {closest.excess:.2f} requests, {closest.limit.title}",
+            f"{where}; {closest.limit.title}: {closest.worst.describe()}",
             at_most=JITTER_S * 1000,
         ),
         Row("hosts that ever saw more at once than their cap", len(over), "hosts", where, at_most=0),

@@ -4,6 +4,7 @@ No worker and no web: the frontier is asked by this process, in batches as worke
 """
 
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,7 +18,7 @@ from shoal.core.url import Url
 from shoal.frontier.frontier import Frontier
 
 URLS, URLS_QUICK = 1_000_000, 20_000
-HOSTS, HOSTS_QUICK = 100_000, 2_000
+HOSTS, HOSTS_QUICK = 100_000, 5_000
 FEW = 20
 PAGES, PAGES_QUICK = 100_000, 5_000
 ADMIT, LEASE, SETTLE = 5_000, 128, 64
@@ -29,6 +30,7 @@ BODY = 20_000
 QUEUES = ("http.high", "http.batch", "http.slow")
 FAST_ENOUGH = 20_000
 """A rate that holds 20 hosts back in the books, but not in fact: requests a second."""
+PATIENCE_S = 10.0
 MAX_US = 50.0
 
 
@@ -109,17 +111,17 @@ def _urls(hosts: int, count: int) -> Iterator[list[Url]]:
     """In the order of a crawl: neighbours are seldom of one host."""
     for start in range(0, count, ADMIT):
         numbers = range(start, min(start + ADMIT, count))
-        yield [
-            Url("https", f"shop-{n % hosts:06d}.example", f"/catalogue/item-{n}.html?page={n % 13}") for n in numbers
-        ]
+        yield [Url("https", f"shop-{n % hosts:06d}.example", f"/catalogue/item-{n}.html?page={n % 9}") for n in numbers]
 
 
 def _lease(frontier: Frontier) -> list[Lease]:
     leases: list[Lease] = []
-    for _ in range(WORKERS):
-        leases += frontier.lease(queues=QUEUES, limit=LEASE, lease_for=LEASE_FOR).leases
-    if not leases:
-        raise BenchError("nothing could be leased")
+    deadline = time.monotonic() + PATIENCE_S
+    while not leases:
+        for _ in range(WORKERS):
+            leases += frontier.lease(queues=QUEUES, limit=LEASE, lease_for=LEASE_FOR).leases
+        if time.monotonic() > deadline:
+            raise BenchError("nothing could be leased")
     return leases
 
 

@@ -17,8 +17,6 @@ RATE, LESS = 20.0, 5.0
 REFUSED = 429
 PROCESSES = 2
 START_S = 60.0
-ADAPT_S = 5
-"""So long it may take, and over so long a mean is taken."""
 NEAR = 0.9
 WIDTH = 60
 
@@ -30,17 +28,19 @@ class Times:
     less: int = 15
     again: int = 45
     end: int = 85
+    adapt: int = 5
+    """So long it may take, and over so long a mean is taken."""
 
 
 def measure(quick: bool) -> list[Row]:
     """Crawl through all three, and read the log by seconds."""
-    times = Times(3, 6, 9) if quick else Times()
+    times = Times(2, 4, 6, 1) if quick else Times()
     (host,) = addresses(1)
     manner = Manner(delay=0.02, allows=((0, RATE), (times.less, LESS), (times.again, RATE)))
     with a_ground("refused", {host: manner}) as ground:
         urls = ground.target.urls(host, int(RATE * (times.end + 10)))
         ground.submit(urls, **PLAIN, rate=RATE, parallel=8, robots=False, retries=5)
-        with ground.stage.workers(PROCESSES):
+        with ground.workers(PROCESSES):
             ground.target.wait_for(lambda hits: len(hits) > 0, within_s=START_S)
             time.sleep(times.end)
             hits = list(ground.target.hits())
@@ -55,15 +55,15 @@ def measure(quick: bool) -> list[Row]:
 
 
 def _rows(seconds: "Seconds", times: Times) -> list[Row]:
-    since = times.less + ADAPT_S
+    adapt, since = times.adapt, times.less + times.adapt
     span = f"seconds {since} to {times.again}"
-    worst = max((seconds.mean(start) for start in range(since, times.again - ADAPT_S + 1)), default=0.0)
-    found = next((s for s in range(times.again, times.end - ADAPT_S) if seconds.mean(s) >= RATE * NEAR), None)
+    worst = max((seconds.mean(start, adapt) for start in range(since, times.again - adapt + 1)), default=0.0)
+    found = next((s for s in range(times.again, times.end - adapt) if seconds.mean(s, adapt) >= RATE * NEAR), None)
     found = times.end if found is None else found
     held = seconds.mean(found, times.end - found) if found < times.end else 0.0
     return [
         Row(
-            f"a host that takes {LESS:g}/s instead of {RATE:g}: requests a second, in the worst {ADAPT_S} s of {span}",
+            f"a host that takes {LESS:g}/s instead of {RATE:g}: requests a second, in the worst {adapt} s of {span}",
             worst,
             "/s",
             f"mean {seconds.mean(since, max(1, times.again - since)):.2f}/s",
@@ -73,10 +73,10 @@ def _rows(seconds: "Seconds", times: Times) -> list[Row]:
             f"refused requests in {span}",
             seconds.refused(since, times.again) * 100,
             "%",
-            f"{seconds.refused(times.less, since):.0%} in the {ADAPT_S} s before; {seconds.refusals} in all",
+            f"{seconds.refused(times.less, since):.0%} in the {adapt} s before; {seconds.refusals} in all",
         ),
         Row(
-            f"seconds after its recovery until {NEAR:.0%} of {RATE:g}/s is asked, over {ADAPT_S} s",
+            f"seconds after its recovery until {NEAR:.0%} of {RATE:g}/s is asked, over {adapt} s",
             found - times.again,
             "s",
             f"{held:.1f}/s from then on; not found" if found == times.end else f"{held:.1f}/s from then on",
@@ -114,7 +114,7 @@ class Seconds:
     def refusals(self) -> int:
         return self._refused.total()
 
-    def mean(self, start: int, length: int = ADAPT_S) -> float:
+    def mean(self, start: int, length: int) -> float:
         """Requests a second over these seconds."""
         return sum(self._all[second] for second in range(start, start + length)) / length
 

@@ -6,6 +6,7 @@ What counts are the requests from the moment when both have begun until the firs
 import sys
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 from benchmarks.politeness.ground import FREE, PLAIN, Ground, a_ground
 from benchmarks.politeness.target import Hit, Manner, addresses
@@ -23,14 +24,16 @@ MIN_SHARE_PERCENT = 45.0
 
 
 def measure(quick: bool) -> list[Row]:
-    """Weights on one host, then tenants on one host and on many."""
+    """Weights on one host, then tenants on one host and on many; in haste one of each."""
+    if quick:
+        return [_weights("of one size", (60, 60), quick), _tenants_on_one_host(quick)]
     rows = [_weights(title, sizes, quick) for title, sizes in SIZES.items()]
     return [*rows, _tenants_on_one_host(quick), _tenants_on_many(quick)]
 
 
 def _weights(title: str, sizes: tuple[int, int], quick: bool) -> Row:
     (host,) = addresses(1)
-    polite = {**PLAIN, "rate": RATE_QUICK if quick else RATE, "parallel": 20, "robots": False}
+    polite = _polite(quick)
     with a_ground(f"shares-{title.replace(' ', '-').replace(':', '-')}", {host: Manner(delay=0.02)}) as ground:
         wanted = dict(zip(WEIGHTS, sizes, strict=True))
         for name, count in wanted.items():
@@ -50,8 +53,8 @@ def _weights(title: str, sizes: tuple[int, int], quick: bool) -> Row:
 
 def _tenants_on_one_host(quick: bool) -> Row:
     (host,) = addresses(1)
-    jobs, size = (JOBS_QUICK if quick else JOBS), 200
-    polite = {**PLAIN, "rate": RATE_QUICK if quick else RATE, "parallel": 20, "robots": False}
+    jobs, size = (JOBS_QUICK, 100) if quick else (JOBS, 200)
+    polite = _polite(quick)
     with a_ground("tenants-one-host", {host: Manner(delay=0.02)}) as ground:
         for number in range(jobs):
             ground.submit(ground.target.urls(host, size // 10, f"crowd/{number}"), "crowd", **polite)
@@ -71,6 +74,10 @@ def _tenants_on_many(quick: bool) -> Row:
     return _share(f"one job against {jobs} of another tenant, on {HOSTS} hosts without a limit", got)
 
 
+def _polite(quick: bool) -> dict[str, Any]:
+    return {**PLAIN, "rate": RATE_QUICK if quick else RATE, "parallel": 20, "robots": False}
+
+
 def _spread(ground: Ground, hosts: list[str], count: int, path: str) -> list[str]:
     return [url for host in hosts for url in ground.target.urls(host, count // len(hosts), path)]
 
@@ -84,7 +91,7 @@ def _share(name: str, got: Counter[str]) -> Row:
 
 def _while_both_have_work(ground: Ground, wanted: dict[str, int]) -> Counter[str]:
     """Requests by the first part of their path, from the time when all have begun until one has all it wanted."""
-    with ground.stage.workers(PROCESSES):
+    with ground.workers(PROCESSES):
         hits = ground.target.wait_for(_somebody_has_all(wanted), within_s=DONE_S)
     got, so_far, begun = Counter[str](), Counter[str](), set[str]()
     for hit in hits:

@@ -40,7 +40,7 @@ def _run(name: str, *, slow: bool, quick: bool) -> float:
         quick_ones = {ground.target.host(host) for host in fast}
         urls = [url for host in fast for url in ground.target.urls(host, pages)]
         job = ground.submit([*(ground.target.urls(lame, urls_of_slow) if slow else []), *urls], **FREE)
-        with ground.stage.workers(PROCESSES):
+        with ground.workers(PROCESSES):
             hits = ground.target.wait_for(lambda hits: _count(hits, quick_ones) >= len(urls), within_s=DONE_S)
             ground.platform.control.cancel(job)
         return _last(hits, quick_ones) - hits[0].at_monotonic

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.lineup import REPOSITORY, environment
 from benchmarks.process import free_port, listens, running, wait_ready
@@ -38,6 +39,13 @@ class Manner:
     """Sent with a 429."""
     depth: float = 0.5
     """Its bucket holds as much as it allows in so many seconds, and two requests at least."""
+
+    @classmethod
+    def read(cls, saved: Mapping[str, Any]) -> "Manner":
+        """As it stands in a plan."""
+        pairs: list[list[float]] = saved["allows"]
+        fields: dict[str, Any] = {**saved, "allows": tuple((since, rate) for since, rate in pairs)}
+        return cls(**fields)
 
 
 class Host:
@@ -123,9 +131,7 @@ class Target:
         deadline = time.monotonic() + within_s
         while not enough(self.hits()):
             if time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"the target saw {len(self._hits)} requests in {within_s:g} s, and not what it should"
-                )
+                raise TimeoutError(f"{len(self._hits)} requests in {within_s:g} s, and not those that were awaited")
             time.sleep(POLL_S)
         return self._hits
 
@@ -151,10 +157,8 @@ def main(arguments: Sequence[str]) -> None:
     """Serve what the plan says."""
     plan, port, log = arguments
     die_with_parent()
-    saved = json.loads(Path(plan).read_text())
-    hosts = {
-        name: Manner(**{**fields, "allows": tuple(map(tuple, fields["allows"]))}) for name, fields in saved.items()
-    }
+    saved: dict[str, dict[str, Any]] = json.loads(Path(plan).read_text())
+    hosts = {name: Manner.read(fields) for name, fields in saved.items()}
     served = list(dict.fromkeys(["127.0.0.1", *hosts]))
     run(Hosts(hosts), served, port=int(port), log=log, announce=_say_nothing)
 

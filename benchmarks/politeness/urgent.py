@@ -32,7 +32,7 @@ def measure(quick: bool) -> list[Row]:
     *busy, calm = addresses(HOSTS + 1)
     with a_ground("urgent", {name: Manner() for name in (*busy, calm)}) as ground:
         batch = ground.submit(_batch(ground, busy, queued), **FREE)
-        with ground.stage.api() as api, ground.stage.workers(PROCESSES), Client(api.port) as client:
+        with ground.stage.api() as api, ground.workers(PROCESSES), Client(api.port) as client:
             ground.target.wait_for(lambda hits: len(hits) > min(WARM, queued // 10), within_s=START_S)
             before, started = len(ground.target.hits()), time.monotonic()
             sent = _post_all(client, ground.target.urls(calm, times, "urgent"))
