@@ -31,6 +31,8 @@ PLACEHOLDERS = {
     "worker": "W",
     "tenant": "T",
     "origin": "O",
+    "proxy": "X",
+    "sticky": "S",
 }
 LISTED = {family.name: family.pattern for family in KEYS}
 
@@ -181,9 +183,9 @@ def test_every_operation_says_what_it_does_takes_and_returns(operation: str) -> 
     assert used <= set(re.findall(r"ARGV\[(\d+)", header))
 
 
-def test_every_operation_is_offered_by_the_frontier() -> None:
-    facade = (SOURCE / "frontier" / "frontier.py").read_text()
-    assert set(re.findall(r'_scripts\.call\(\s*"(\w+)"', facade)) == set(OPERATIONS)
+def test_every_operation_is_offered_by_a_typed_face() -> None:
+    faces = "".join((SOURCE / "frontier" / name).read_text() for name in ("frontier.py", "proxies.py"))
+    assert set(re.findall(r'_scripts\.call\(\s*"(\w+)"', faces)) == set(OPERATIONS)
 
 
 def test_nobody_but_scripts_runs_scripts() -> None:

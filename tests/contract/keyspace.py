@@ -25,6 +25,8 @@ _PLACEHOLDERS = {
     "W": ".+",
     "T": "[^:]+",
     "O": ".+",
+    "X": "[0-9a-f]+",
+    "S": "[0-9a-f]+",
 }
 _PLACES = ("queued", "delayed", "leased")
 

@@ -430,7 +430,15 @@ def test_metrics_tell_what_is_asked_of_them(desk: Desk) -> None:
     ((labels, held),) = found["shoal_host_hold_seconds"]
     assert labels == {"host": "held.example"}
     assert 50 < held <= 60
-    assert {labels["state"] for labels, _ in found["shoal_hosts"]} == {"open", "at_cap", "held", "paused"}
+    assert {labels["state"] for labels, _ in found["shoal_hosts"]} == {
+        "open",
+        "at_cap",
+        "slowed",
+        "held",
+        "tripped",
+        "down",
+        "paused",
+    }
     assert found["shoal_redis_memory_bytes"][0][1] > 0
 
 

@@ -30,9 +30,11 @@ EXAMPLES = 25
 """For each operation, besides the hundreds that the document suggests by itself."""
 URL = "http://shop.example/"
 
-MEANING = frozenset({"cursor", "url", "urls", "host", "hosts", "trusted", "allow", "deny", "fields", "headers", ""})
+MEANING = frozenset(
+    {"cursor", "url", "urls", "host", "hosts", "trusted", "allow", "deny", "fields", "headers", "proxies", "pool", ""}
+)
 """Fields of which no schema can say what fits: a cursor that was given, what is a URL, a host, a regular expression, a
-selector; and whether a job has something to fetch at all."""
+selector, a pool of proxies that there is; and whether a job has something to fetch at all."""
 SOCKET_OPTIONS = ("max_redirects", "verify", "cert")
 
 

@@ -22,8 +22,10 @@ from shoal.errors import StoreUnavailable
 from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
 from shoal.frontier.frontier import Frontier
+from shoal.frontier.proxies import ProxyDesk
 from shoal.frontier.watch import Watch
 from shoal.intake import Caps, Intake
+from shoal.proxy_pools import ProxyPools
 from shoal.store.archive import ArchiveReader, ArchiveWriter
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
@@ -33,6 +35,8 @@ from shoal.store.robots import RobotsStore
 from shoal.wiring import no_ring
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
+from shoal.worker.outbound import Outbound
+from shoal.worker.proxies import ProxyLender
 from shoal.worker.shelf import RobotsShelf
 from shoal.worker.slice import Slice, SliceLimits, SliceReport, SliceTools
 from shoal.worker.visit import Visitor
@@ -80,6 +84,7 @@ class Plant:
     jobs: JobStore
     pages: Troubled
     root: Path
+    desk: ProxyDesk
 
     def submit(self, url: str, **settings: object) -> str:
         spec = JobSpec.model_validate({"urls": [url], "rate": "unlimited", "robots": False, **settings})
@@ -110,7 +115,10 @@ class Plant:
             delivery = Delivery(self.frontier, self.pages, archive, self.ending.finalise)
             tools = SliceTools(
                 self.frontier,
-                Visitor(client, RobotsCache(RobotsShelf(RobotsStore(self.pages.engine), self.frontier, threads))),
+                Visitor(
+                    Outbound(client, ProxyLender(self.desk, ProxyPools(None), threads)),
+                    RobotsCache(RobotsShelf(RobotsStore(self.pages.engine), self.frontier, threads)),
+                ),
                 delivery,
                 self._context_of,
                 lambda: None,
@@ -138,7 +146,9 @@ def plant(valkey_url: str, tmp_path: Path) -> Generator[Plant]:
     engine = open_database(f"sqlite:///{tmp_path / 'shoal.db'}")
     prefix = f"slice-{uuid4().hex[:8]}"
     frontier, watch = Frontier.at(f"{valkey_url}?db=2", prefix), Watch.at(f"{valkey_url}?db=2", prefix)
-    yield Plant(frontier, watch, JobStore(engine), Troubled(engine), tmp_path / "archive")
+    desk = ProxyDesk.at(f"{valkey_url}?db=2", prefix)
+    yield Plant(frontier, watch, JobStore(engine), Troubled(engine), tmp_path / "archive", desk)
+    desk.close_connections()
     frontier.close_connections()
     watch.close_connections()
     engine.dispose()
@@ -214,7 +224,7 @@ def test_requests_of_a_job_that_the_database_does_not_have_are_left_to_others(pl
     with serve(LinkedSite(pages=5, links=3, size=500)) as site:
         job = plant.submit(site.url)
         empty = open_database(f"sqlite:///{tmp_path / 'empty.db'}")
-        Plant(plant.frontier, plant.watch, JobStore(empty), plant.pages, plant.root).run()
+        Plant(plant.frontier, plant.watch, JobStore(empty), plant.pages, plant.root, plant.desk).run()
         empty.dispose()
         assert not site.hits
     status = plant.control.status(job)

@@ -270,6 +270,21 @@ class AuditList(Listing):
     data: list[AuditEntry]
 
 
+class ProxyView(BaseModel):
+    pool: str
+    proxy: str = Field(description="Its URL, or the template that makes them, without credentials.")
+    id: str
+    rotate: Literal["request", "host", "session"]
+    score: float = Field(description="0 to 1: how well it has done lately.")
+    in_flight: int
+    failures: int = Field(description="In a row.")
+    rest_seconds: float = Field(description="It is not used for so long.")
+
+
+class ProxyList(Listing):
+    data: list[ProxyView]
+
+
 class WorkerView(BaseModel):
     name: str
     queues: list[str]

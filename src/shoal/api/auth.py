@@ -57,6 +57,7 @@ RULES: dict[str, Permission] = {
     "operations.change_host": ADMIN,
     "operations.clear_host": ADMIN,
     "operations.audit_host": ADMIN,
+    "operations.list_proxies": ADMIN,
     "operations.list_workers": ADMIN,
     "operations.list_queues": READ,
     "operations.show_stats": READ,

@@ -11,6 +11,7 @@ from flask_openapi3.models import RawModel
 from shoal.api import cursor, present
 from shoal.api.answers import AcceptedJob, AddedUrls, JobList, JobView
 from shoal.api.context import answer, idempotency_claim, origin, own_job, platform, tenant, time_ms
+from shoal.api.operations import check_proxies
 from shoal.api.problems import problem
 from shoal.api.routes import Routes
 from shoal.api.schemas import Idempotency, JobBody, JobChange, JobPath, JobQuery
@@ -39,6 +40,7 @@ def submit_job(header: Idempotency, body: JobBody) -> Response:
     if len(body.urls) > most:
         detail = f"at most {most} URLs in one submission; send more to an open job's /urls"
         return problem(422, f"urls: {detail}", flaws=[Flaw("urls", detail)])
+    check_proxies(body.proxies)
     taken = platform().intake.submit(body, origin(), idempotency_claim(header.idempotency_key))
     g.job = taken.job
     row = JobRow(taken.job, body.name, body, JobState.RUNNING, 0, None, request_id=g.request_id)

@@ -112,7 +112,7 @@ class FrontierCollector(Collector):
 
 def _hosts(hosts: list[HostStatus]) -> Iterator[Metric]:
     states = GaugeMetricFamily("shoal_hosts", "Hosts lately used, by what keeps them", labels=["state"])
-    for state in ("open", "at_cap", "held", "paused"):
+    for state in ("open", "at_cap", "slowed", "held", "tripped", "down", "paused"):
         states.add_metric([state], sum(host.state == state for host in hosts))
     yield states
     held = GaugeMetricFamily("shoal_host_hold_seconds", "The hosts that are held longest", labels=["host"])

@@ -9,14 +9,20 @@ from flask import Response
 
 from shoal import __version__
 from shoal.api import cursor, present
-from shoal.api.answers import AuditList, HostList, HostView, QueueList, StatsView, WorkerList
+from shoal.api.answers import AuditList, HostList, HostView, ProxyList, QueueList, StatsView, WorkerList
 from shoal.api.context import answer, platform, tenant, time_ms
+from shoal.api.problems import BadValue
 from shoal.api.routes import Routes
-from shoal.api.schemas import AuditQuery, HostChangeBody, HostPath, HostQuery
+from shoal.api.schemas import AuditQuery, HostChangeBody, HostPath, HostQuery, ProxyQuery
 from shoal.core.host_name import asked_host
+from shoal.core.proxies import ProxyPool, ProxyState
+from shoal.errors import InputError
 from shoal.frontier.frontier import KEEP, HostChange
+from shoal.frontier.proxies import ProxyDesk
+from shoal.proxy_pools import ProxyPools, listed, pools_of, proxy_record
 from shoal.store.export import ASK_COLUMNS, ask_record, encoder
 from shoal.store.ledger import Ledger
+from shoal.wiring import redis_urls
 
 routes = Routes("operations", "/api/v1", "The fleet")
 
@@ -92,6 +98,23 @@ def _audit_lines(ledger: Ledger, host: str, since_ms: int | None, until_ms: int 
         yield lines.encode(ask_record(row.ask) for row in entries)
 
 
+@routes.get("/proxies", {200: ProxyList})
+def list_proxies(query: ProxyQuery) -> Response:
+    """List the operator's proxies by pool: score, in flight, rest; never how to use them."""
+    place = cursor.read(query.cursor, int)
+    start = 0 if place is None else int(place[0])
+    found = listed(_chosen_pools(query.pool))[start : start + query.limit + 1]
+    shown = found[: query.limit]
+    states = _look([row.name for row in shown])
+    return answer(
+        {
+            "data": [proxy_record(row, state) for row, state in zip(shown, states, strict=True)],
+            "cursor": cursor.write([start + len(shown)]),
+            "more": len(found) > query.limit,
+        }
+    )
+
+
 @routes.get("/workers", {200: WorkerList})
 def list_workers() -> Response:
     """List the workers that live."""
@@ -143,3 +166,29 @@ def show_stats() -> Response:
             "slices": stats.get("slices", 0),
         }
     )
+
+
+def check_proxies(chosen: str | ProxyPool | None) -> None:
+    """A pool that a submission names must be one of the operator's."""
+    if chosen is not None:
+        _pools().check(chosen)
+
+
+def _pools() -> ProxyPools:
+    return pools_of(platform().settings.proxies_file)
+
+
+def _chosen_pools(name: str | None) -> dict[str, ProxyPool]:
+    try:
+        return dict(_pools().all()) if name is None else {name: _pools().get(name)}
+    except InputError as exc:
+        raise BadValue("pool", str(exc)) from exc
+
+
+def _look(names: list[str]) -> list[ProxyState]:
+    settings = platform().settings
+    desk = ProxyDesk.at(redis_urls(settings).frontier, settings.prefix)
+    try:
+        return desk.look(names)
+    finally:
+        desk.close_connections()

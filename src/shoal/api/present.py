@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shoal.core.model import AdmitReport, JobStatus, WorkerBeat
+from shoal.core.proxies import ProxyPool
 from shoal.core.spec import JobSpec
 from shoal.hosts import HostReport
 from shoal.store.export import ask_record, iso, limit
@@ -102,6 +103,8 @@ def errors_by_reason(status: JobStatus) -> dict[str, int]:
 def spec(value: JobSpec) -> dict[str, Any]:
     """The job as it was submitted, without its URLs and secrets."""
     shown = value.model_dump(mode="json", exclude={"urls", "open"})
+    if isinstance(value.proxies, ProxyPool):
+        shown["proxies"] = value.proxies.shown()
     shown["headers"] = {name: HIDDEN if name in value.secret_headers else text for name, text in value.headers.items()}
     return shown
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
 from shoal.core.model import JobState, Lane
+from shoal.core.proxies import PoolName
 from shoal.core.spec import JobSpec, Label, Parallel, Rate
 
 _JOB = r"^[a-z0-9]{1,40}$"
@@ -27,6 +28,14 @@ def _number(value: object) -> object:
     return value
 
 
+def _name_of_a_pool(value: object) -> object:
+    """Who sends a job over the network may not choose where the fleet connects to."""
+    if value is not None and not isinstance(value, str):
+        raise ValueError("over the API, only the name of a pool that the operator has defined can be given")
+    return value
+
+
+Pool = Annotated[PoolName | None, BeforeValidator(_name_of_a_pool)]
 MAX_LIMIT = 1_000
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="Rows of one answer.")]
 Cursor = Annotated[str, Field(max_length=500, pattern=r"^[A-Za-z0-9_-]*$")] | None
@@ -131,6 +140,12 @@ class ScrapeQuery(Query):
     wait: float = Field(default=0, ge=0, le=300, description="Seconds to wait for the page, up to the server's cap.")
 
 
+class ProxyQuery(Query):
+    pool: PoolName | None = Field(default=None, description="Only the proxies of this pool.")
+    limit: Limit = 100
+    cursor: Cursor = _CURSOR
+
+
 class HostQuery(Query):
     state: HostState | None = None
     limit: Limit = 100
@@ -178,6 +193,7 @@ class JobBody(JobSpec):
     allow: tuple[Text, ...] = Field(default=(), max_length=100)
     deny: tuple[Text, ...] = Field(default=(), max_length=100)
     name: Name = ""
+    proxies: Pool = None  # pyright: ignore[reportIncompatibleVariableOverride] - narrower, and a spec never changes
     pages: Annotated[int, Field(ge=1, lt=_MOST)] | None = None
     depth: Annotated[int, Field(ge=0, lt=_MOST)] | None = None
 
@@ -228,6 +244,7 @@ class ScrapeBody(Exact):
     fields: dict[str, str] = Field(default_factory=dict)
     headers: dict[str, str] = Field(default_factory=dict)
     robots: bool = True
+    proxies: Pool = Field(default=None, description="Fetch through a pool of proxies that the operator has defined.")
     retries: int = Field(default=1, ge=0, le=20)
     timeout: float = Field(default=30.0, gt=0, le=600)
     archive: bool = True

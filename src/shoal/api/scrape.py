@@ -10,6 +10,7 @@ from flask import Response, g
 from shoal.api import present
 from shoal.api.answers import Scraped
 from shoal.api.context import answer, api, idempotency_claim, origin, own_job, platform
+from shoal.api.operations import check_proxies
 from shoal.api.problems import BadValue
 from shoal.api.routes import Routes
 from shoal.api.schemas import Idempotency, ScrapeBody, ScrapeQuery
@@ -29,6 +30,7 @@ def scrape(header: Idempotency, query: ScrapeQuery, body: ScrapeBody) -> Respons
     """
     values: dict[str, Any] = body.model_dump(exclude={"url"})
     spec = JobSpec.model_validate({**values, "urls": [body.url], "follow": False, "lane": Lane.HIGH})
+    check_proxies(body.proxies)
     try:
         taken = platform().intake.submit(spec, origin(), idempotency_claim(header.idempotency_key))
     except BadUrls as exc:

@@ -26,12 +26,14 @@ def serve(settings: Settings, log_level: str = "info") -> int:
         # Imported now: a metric declared before its folder is known would count for one process only.
         from shoal.api.server import Server
         from shoal.observe import set_up_logs
+        from shoal.proxy_pools import pools_of
         from shoal.stdlog import adopt_library_logs
         from shoal.wiring import with_redis
 
         set_up_logs(log_level)
         adopt_library_logs()
         check_exposure(settings)
+        pools_of(settings.proxies_file).all()
         listener = _listen(settings.api_host, settings.api_port)
         with with_redis(settings) as chosen:
             return Server(chosen, listener).serve()

@@ -14,7 +14,7 @@ from typing import Any
 
 from shoal.cli.output import open_writer
 from shoal.core.host_name import asked_host
-from shoal.core.spec import read_duration
+from shoal.core.values import read_duration
 from shoal.errors import InputError
 from shoal.home import prepare_home
 from shoal.settings import read_settings

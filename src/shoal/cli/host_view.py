@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from shoal.cli.host_audit import human_rate
 from shoal.cli.talk import human_seconds, print_json, say
 from shoal.core.model import Decision, HostStatus
+from shoal.core.robots import parse
 from shoal.core.spec import Parallel, Rate, flaws_of
 from shoal.errors import InputError
 from shoal.frontier.frontier import KEEP, HostChange
@@ -20,6 +21,7 @@ from shoal.hosts import Before, HostReport
 from shoal.settings import read_settings
 from shoal.store.export import iso, limit
 from shoal.store.host_limits import HostLimit
+from shoal.store.robots import RobotsStore
 from shoal.wiring import Platform, open_platform
 
 AT_ONCE = 1_000
@@ -111,9 +113,19 @@ def read_change(rate: str | None, parallel: str | None, paused: bool | None, hol
 
 
 def robots_of(platform: Platform, host: str) -> list[dict[str, Any]]:
-    """What is kept of the host's robots.txt, for each of its origins; so far nobody keeps any."""
-    del platform, host
-    return []
+    """What is kept of the host's robots.txt, for each of its origins."""
+    store = RobotsStore(platform.engine)
+    copies = [copy for scheme in ("https", "http") if (copy := store.load(f"{scheme}://{host}")) is not None]
+    return [
+        {
+            "origin": copy.origin,
+            "status": copy.status,
+            "version": copy.version,
+            "fetched_at": iso(copy.fetched_ms),
+            "sitemaps": list(parse(copy.body).sitemaps),
+        }
+        for copy in copies
+    ]
 
 
 def _robots_lines(robots: Sequence[dict[str, Any]]) -> list[str]:

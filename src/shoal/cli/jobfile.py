@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
 
 from shoal.core.field import split_option
+from shoal.core.proxies import SOURCES, ProxyPool
 from shoal.core.spec import JobSpec, read_spec
 from shoal.core.url import describe_problems, parse
 from shoal.errors import BadSpec, BadUrl, InputError
+from shoal.proxy_pools import with_list
 
 
 def read_job_file(path: Path) -> dict[str, Any]:
@@ -73,15 +75,35 @@ def read_headers(options: Iterable[str]) -> dict[str, str]:
     return headers
 
 
-def make_spec(file: Path | None, flags: Mapping[str, Any], fields: Iterable[str], headers: Iterable[str]) -> JobSpec:
+def make_spec(
+    file: Path | None,
+    flags: Mapping[str, Any],
+    fields: Iterable[str],
+    headers: Iterable[str],
+    proxies: Sequence[str] = (),
+) -> JobSpec:
     """The job from a file and flags; flags that were not given (None or empty) change nothing."""
+    if proxies and flags.get("proxies"):
+        raise BadSpec("--proxy and --proxies: give proxies of your own, or the name of a pool")
     values = read_job_file(file) if file else {}
     values |= {name: value for name, value in flags.items() if value is not None and value != []}
     if given := dict(split_option(option) for option in fields):
         values["fields"] = _added(values.get("fields"), given)
     if sent := read_headers(headers):
         values["headers"] = _added(values.get("headers"), sent)
-    return read_spec(values, str(file) if file else "the job")
+    if proxies:
+        values["proxies"] = _with_proxies(values.get("proxies"), proxies)
+    spec = read_spec(values, str(file) if file else "the job")
+    if isinstance(spec.proxies, ProxyPool):  # workers may be elsewhere, where there is no such file
+        pool = with_list(spec.proxies, file.parent if file else Path.cwd())
+        spec = spec.model_copy(update={"proxies": pool})
+    return spec
+
+
+def _with_proxies(section: object, given: Sequence[str]) -> dict[str, Any]:
+    """The proxies of the flags in place of the file's, which may say how to use them."""
+    pool = cast(dict[str, Any], section) if isinstance(section, dict) else {}
+    return {**{name: value for name, value in pool.items() if name not in SOURCES}, "list": list(given)}
 
 
 def _added(section: object, given: dict[str, str]) -> object:

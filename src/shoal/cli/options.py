@@ -76,6 +76,17 @@ Robots = Annotated[
     typer.Option("--robots/--no-robots", envvar="SHOAL_ROBOTS", help="Obey robots.txt. [default: robots]",
                  rich_help_panel=_POLITE),
 ]  # fmt: skip
+Proxy = Annotated[
+    list[str] | None,
+    typer.Option("--proxy", envvar="SHOAL_PROXY", rich_help_panel=_POLITE, show_default=False,
+                 help="Fetch through this proxy: http://user:password@host:port, https, socks5 or socks5h; several "
+                      "take turns. Others can see what stands on a command line; a job file keeps secrets better."),
+]  # fmt: skip
+Proxies = Annotated[
+    str | None,
+    typer.Option("--proxies", envvar="SHOAL_PROXIES", rich_help_panel=_POLITE,
+                 help="Fetch through the pool of this name, of the file that SHOAL_PROXIES_FILE names."),
+]  # fmt: skip
 Retries = Annotated[
     int | None,
     typer.Option(envvar="SHOAL_RETRIES", min=0, help="Tries after the first. [default: 3]", rich_help_panel=_POLITE),

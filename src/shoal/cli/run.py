@@ -21,6 +21,7 @@ from shoal.core.spec import JobSpec
 from shoal.core.url import Url, parse_all
 from shoal.errors import InputError
 from shoal.home import prepare_home
+from shoal.proxy_pools import pools_of
 from shoal.settings import Settings, read_settings
 
 DEFAULT_WORKERS = min(2, os.cpu_count() or 1)
@@ -45,6 +46,8 @@ def crawl(
     rate: opt.RateOption = None,
     parallel: opt.ParallelOption = None,
     robots: opt.Robots = None,
+    proxy: opt.Proxy = None,
+    proxies: opt.Proxies = None,
     retries: opt.Retries = None,
     timeout: opt.Timeout = None,
     lane: opt.LaneOption = None,
@@ -66,8 +69,9 @@ def crawl(
         "urls": urls, "pages": pages, "depth": depth, "allow": allow, "deny": deny, "hosts": host, "name": name,
         "drop_tracking": drop_tracking, "nofollow": nofollow, "rate": rate, "parallel": _number_or_word(parallel),
         "robots": robots, "retries": retries, "timeout": timeout, "lane": lane, "archive": archive,
+        "proxies": proxies,
     }  # fmt: skip
-    spec = make_spec(job, flags, field or (), header or ())
+    spec = make_spec(job, flags, field or (), header or (), proxy or ())
     _start(spec, workers, detach, View(output, format, quiet, json))
 
 
@@ -82,6 +86,8 @@ def scrape(
     rate: opt.RateOption = None,
     parallel: opt.ParallelOption = None,
     robots: opt.Robots = None,
+    proxy: opt.Proxy = None,
+    proxies: opt.Proxies = None,
     retries: opt.Retries = None,
     timeout: opt.Timeout = None,
     lane: opt.LaneOption = None,
@@ -103,9 +109,9 @@ def scrape(
     flags: dict[str, Any] = {
         "urls": listed, "name": name, "drop_tracking": drop_tracking, "rate": rate,
         "parallel": _number_or_word(parallel), "robots": robots, "retries": retries, "timeout": timeout,
-        "lane": lane, "archive": archive, "follow": False,
+        "lane": lane, "archive": archive, "follow": False, "proxies": proxies,
     }  # fmt: skip
-    spec = make_spec(job, flags, field or (), header or ())
+    spec = make_spec(job, flags, field or (), header or (), proxy or ())
     _start(spec, workers, detach, View(output, format, quiet, json))
 
 
@@ -149,9 +155,11 @@ def _start(spec: JobSpec, workers: int, detach: bool, view: View) -> None:
     if not urls and not spec.open:
         raise InputError("no URLs given; for example: shoal crawl https://books.example/")
     view.check()
-    if workers and not detach:
-        _look_up(urls)
     settings = read_settings()
+    if isinstance(spec.proxies, str):
+        pools_of(settings.proxies_file).check(spec.proxies)
+    if workers and not detach and spec.proxies is None:  # a proxy may know names that we do not
+        _look_up(urls)
     prepare_home(settings.home)
     with noted_interrupts() as interrupts, Crew(settings, 0 if detach else workers) as crew:
         code = _submit_and_follow(spec, settings, crew, view, interrupts, detach=detach)

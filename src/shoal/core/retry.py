@@ -32,6 +32,10 @@ RETRIED_REASONS = frozenset(
         "bad_http",
         "robots_unreachable",
         "job_unknown",
+        "proxy_failed",
+        "proxy_refused",
+        "proxy_gateway",
+        "proxy_wait",
     }
 )
 """Failures without a status that may pass. TLS faults, unknown hosts, too large bodies and the like do not."""
@@ -87,7 +91,7 @@ _DOWN = frozenset(
 )
 _NOT_ASKED = frozenset(
     {"robots_pending", "robots_disallowed", "host_down", "worker_lost", "internal_error", "job_unknown", "store_down",
-     "proxy_failed", "proxy_refused", "proxy_wait", "bad_url"}
+     "proxy_failed", "proxy_refused", "proxy_gateway", "proxy_wait", "bad_url"}
 )  # fmt: skip
 
 

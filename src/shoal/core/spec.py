@@ -11,75 +11,48 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from shoal.core.field import parse_field
 from shoal.core.model import Engine, Lane, queue_name
+from shoal.core.proxies import PoolName, ProxyPool
 from shoal.core.url import Url, parse
+from shoal.core.values import STORED, Duration, Label, Parallel, Rate, Size, no_boolean
+from shoal.core.values import read_rate as read_rate
 from shoal.errors import BadSpec, BadUrl, InputError
-
-Unlimited = Literal["unlimited"]
 
 _SECRET_HEADERS = re.compile(r"authorization|cookie|token|secret|password|api-?key|session", re.IGNORECASE)
 
-STORED = "stored"
-"""The context in which a spec is read that was checked when it came."""
-
-_RATE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*/\s*(?P<unit>s|sec|second|m|min|minute|h|hour)\Z")
 _SHOWN_CHARS = 200
 _PLAIN = {"tuple_type": "a list is needed", "list_type": "a list is needed", "dict_type": "an object is needed"}
 """In place of Python's words."""
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
+_SECRET_PLACES = ("headers", "proxies")
+"""Settings of which a refusal does not repeat what was given."""
+_NAME, _POOL = "a name", "a pool"
 
 
-def read_rate(value: object) -> object:
-    """`4`, `0.5`, `30/m` or `unlimited`."""
-    if isinstance(value, str) and (match := _RATE.match(value.strip())):
-        return float(match["count"]) / _SECONDS[match["unit"][0]]
-    if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?", value.strip()):
-        return float(value)
-    return value
+def _kind_of_proxies(value: object) -> str:
+    return _NAME if isinstance(value, str) else _POOL
 
 
-SLOWEST_RATE = 0.0001
-"""About once in three hours; what is slower is a schedule, and would keep a host from everybody."""
-
-Rate = Annotated[Annotated[float, Field(ge=SLOWEST_RATE, le=100_000)] | Unlimited, BeforeValidator(read_rate)]
-Parallel = Annotated[int, Field(ge=1, le=100_000)] | Unlimited
-
-
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_SIZE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>[kmgt]?)i?b?\Z", re.IGNORECASE)
-_DURATION = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>s|m|min|h|d)\Z")
-_SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-def read_size(value: object) -> object:
-    """`1000000`, `500MB` or `2g`; a thousand bytes are a kilobyte."""
-    if isinstance(value, str) and (match := _SIZE.match(value.strip())):
-        return int(float(match["count"]) * _UNITS[match["unit"].lower()])
-    return value
-
-
-def read_duration(value: object) -> object:
-    """`90`, `90s`, `15m`, `2h` or `1d`, in seconds."""
-    if isinstance(value, str) and (match := _DURATION.match(value.strip())):
-        return float(match["count"]) * _SPANS[match["unit"][0]]
-    return value
-
-
-Size = Annotated[int, Field(ge=1, le=10**18), BeforeValidator(read_size)]
-Duration = Annotated[float, Field(gt=0, le=31_536_000), BeforeValidator(read_duration)]
-
-Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,60}$")]
+Proxies = Annotated[Annotated[PoolName, Tag(_NAME)] | Annotated[ProxyPool, Tag(_POOL)], Discriminator(_kind_of_proxies)]
 
 
 class JobSpec(BaseModel):
     """What to fetch, how far to go, how politely, and what to take from each page."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, hide_input_in_errors=True)
 
     urls: tuple[str, ...] = ()
     """Start URLs of a crawl, or the very URLs to fetch."""
@@ -136,6 +109,9 @@ class JobSpec(BaseModel):
     """Sent with each request of the job; Authorization and Cookie only to trusted origins."""
     trusted: tuple[str, ...] = ()
     """Origins (https://host) that may see secret headers, besides those of the URLs."""
+    proxies: Proxies | None = None
+    """Fetch through proxies: the name of a pool that the operator has defined, or (not over the API) a pool of one's
+    own: `list`, `file` or `template`."""
     archive: bool = True
     """Keep the raw responses in the WARC archive."""
     retries: int = Field(default=3, ge=0, le=20)
@@ -162,9 +138,7 @@ class JobSpec(BaseModel):
     )
     @classmethod
     def _numbers_are_no_booleans(cls, value: object) -> object:
-        if value is True or value is False:
-            raise ValueError("input should be a number")
-        return value
+        return no_boolean(value)
 
     @field_validator("hosts")
     @classmethod
@@ -299,7 +273,7 @@ def _message(error: dict[str, Any], place: str, values: Mapping[str, Any], model
 
 def _shown(error: dict[str, Any], place: str) -> str:
     """What was given, unless it may be a secret or says nothing."""
-    if error["type"] in ("extra_forbidden", "model_type", "missing") or not place or place.startswith("headers"):
+    if error["type"] in ("extra_forbidden", "model_type", "missing") or not place or place.startswith(_SECRET_PLACES):
         return ""
     text = repr(error["input"])
     return f" (got {text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + '…'})"
@@ -307,4 +281,4 @@ def _shown(error: dict[str, Any], place: str) -> str:
 
 def _place(loc: Iterable[int | str]) -> str:
     names = [str(part) for part in loc if not (isinstance(part, str) and part.startswith(("constrained", "literal")))]
-    return ".".join(name for name in names if name not in ("float", "int"))
+    return ".".join(name for name in names if name not in ("float", "int", _NAME, _POOL))

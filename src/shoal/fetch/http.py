@@ -13,47 +13,52 @@ from datetime import timedelta
 import aiohttp
 from yarl import URL
 
+from shoal.core.proxies import Proxy
 from shoal.core.url import Url
 from shoal.errors import FetchError
 from shoal.fetch.port import FetchLimits, Response
+from shoal.fetch.proxied import (
+    WANTS_LOGIN,
+    WAY_ERRORS,
+    Options,
+    Passage,
+    Ways,
+    blame,
+    carries_openly,
+    login_headers,
+    refusal,
+)
 
 ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 MAX_HEADER_BYTES = 32_768
+_PLAIN = Options()
 _UNKNOWN_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
 class HttpClient:
     """One per event loop; keeps connections alive between fetches."""
 
-    def __init__(self, user_agent: str) -> None:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            headers={"User-Agent": user_agent, "Accept": ACCEPT, "Accept-Encoding": ACCEPT_ENCODING},
-            max_line_size=MAX_HEADER_BYTES,
-            max_field_size=MAX_HEADER_BYTES,
-        )
+    def __init__(self, user_agent: str, tls: ssl.SSLContext | None = None) -> None:
+        """`tls`: whom to trust, when it is not those whom the system trusts."""
+        self._user_agent = user_agent
+        trusted: ssl.SSLContext | bool = tls or True
+        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30, ssl=trusted)
+        self._session = self._make_session(connector)
+        self._ways = Ways(self._make_session, trusted)
         self._timeouts: dict[FetchLimits, aiohttp.ClientTimeout] = {}
 
-    async def fetch(self, url: Url, headers: Mapping[str, str], limits: FetchLimits) -> Response:
-        """GET one URL; raises FetchError."""
-        started = time.perf_counter()
-        answered = False
+    async def fetch(
+        self, url: Url, headers: Mapping[str, str], limits: FetchLimits, proxy: Proxy | None = None
+    ) -> Response:
+        """GET one URL, through a proxy if one is given; raises FetchError."""
+        if proxy is not None:
+            return await self._fetch_through(proxy, url, headers, limits)
+        passage = Passage()
         try:
-            async with self._session.get(
-                URL(str(url), encoded=True),
-                headers=headers or None,
-                allow_redirects=False,
-                timeout=self._timeout(limits),
-            ) as answer:
-                answered = True
-                body = await _read(answer, limits)
-                elapsed = timedelta(seconds=time.perf_counter() - started)
-                return Response(url, answer.status, answer.reason or "", answer.raw_headers, body, elapsed)
+            return await self._get(self._session, url, headers, limits, passage)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
-            raise classify(exc, answered=answered) from exc
+            raise classify(exc, answered=passage.answered) from exc
 
     async def find_address(self, host: str) -> str:
         """The first address that a host's name leads to; raises FetchError."""
@@ -68,7 +73,54 @@ class HttpClient:
 
     async def close(self) -> None:
         """Close all connections."""
+        await self._ways.close()
         await self._session.close()
+
+    async def _fetch_through(self, proxy: Proxy, url: Url, headers: Mapping[str, str], limits: FetchLimits) -> Response:
+        passage = Passage()
+        try:
+            async with self._ways.through(proxy, passage) as (session, options):
+                sent = {**headers, **login_headers(proxy, url)}
+                response = await self._get(session, url, sent, limits, passage, options)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, *WAY_ERRORS) as exc:
+            error = blame(exc, passage, proxy, url) or classify(exc, answered=passage.answered)
+            raise error from exc
+        if response.status == WANTS_LOGIN and carries_openly(proxy, url):
+            raise refusal(proxy)
+        return response
+
+    async def _get(
+        self,
+        session: aiohttp.ClientSession,
+        url: Url,
+        headers: Mapping[str, str],
+        limits: FetchLimits,
+        passage: Passage,
+        options: Options = _PLAIN,
+    ) -> Response:
+        started = time.perf_counter()
+        async with session.get(
+            URL(str(url), encoded=True),
+            headers=headers or None,
+            allow_redirects=False,
+            timeout=self._timeout(limits),
+            **options,
+        ) as answer:
+            passage.answered = True
+            body = await _read(answer, limits)
+            elapsed = timedelta(seconds=time.perf_counter() - started)
+            return Response(url, answer.status, answer.reason or "", answer.raw_headers, body, elapsed)
+
+    def _make_session(self, connector: aiohttp.TCPConnector, *traces: aiohttp.TraceConfig) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            headers={"User-Agent": self._user_agent, "Accept": ACCEPT, "Accept-Encoding": ACCEPT_ENCODING},
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+            trace_configs=list(traces),
+        )
 
     def _timeout(self, limits: FetchLimits) -> aiohttp.ClientTimeout:
         timeout = self._timeouts.get(limits)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from shoal.core.proxies import Proxy
 from shoal.core.url import Url
 from shoal.fetch.decode import find_charset, unpack
 
@@ -68,8 +69,10 @@ class Response:
 class Client(Protocol):
     """Fetches one URL."""
 
-    async def fetch(self, url: Url, headers: Mapping[str, str], limits: FetchLimits) -> Response:
-        """GET one URL; raises FetchError."""
+    async def fetch(
+        self, url: Url, headers: Mapping[str, str], limits: FetchLimits, proxy: Proxy | None = None
+    ) -> Response:
+        """GET one URL, through a proxy if one is given; raises FetchError."""
         ...
 
     async def find_address(self, host: str) -> str:

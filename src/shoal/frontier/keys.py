@@ -2,7 +2,8 @@
 
 The Lua prelude builds the same names; a test holds the two together. `{P}` is the prefix, J a job, H a host (name and,
 unless it is the scheme's own, port; `@domain` and `#address` are buckets that several hosts share), Q a queue, T a
-tenant, B a bucket, L a level, G a lease group, K an API key, W a worker, O an origin.
+tenant, B a bucket, L a level, G a lease group, K an API key, W a worker, O an origin, X a proxy, S a
+host or session that keeps to one.
 """
 
 from __future__ import annotations
@@ -64,4 +65,7 @@ KEYS: tuple[KeyPattern, ...] = (
     KeyPattern("workers", "{P}:workers", "zset", "worker → ms until when it counts as alive", "until it is past"),
     KeyPattern("worker", "{P}:worker:{W}", "string", "a worker's last sign of life", "20 s"),
     KeyPattern("ring", "{P}:ring:{Q}", "string", "a doorbell is on its way", "15 s"),
+    KeyPattern("proxy", "{P}:proxy:{X}", "hash", "next slot, when last lent, score, failures, rest", "a day unused"),
+    KeyPattern("loans", "{P}:loans:{X}", "zset", "loan of the proxy → ms until when it counts", "a day unused"),
+    KeyPattern("sticky", "{P}:sticky:{S}", "string", "the proxy that a host or session keeps to", "a day unused"),
 )  # fmt: skip

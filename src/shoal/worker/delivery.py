@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from shoal.core.ledger import Ask
 from shoal.core.model import Candidate, SettleReport
 from shoal.frontier.frontier import Frontier
 from shoal.store.archive import ArchiveWriter
@@ -33,21 +34,29 @@ class Delivery:
         self._archive = archive
         self._finalise = finalise
         self._keeps_ledger = keeps_ledger
+        self._told: Sequence[Result] = ()
 
     def deliver(self, results: Sequence[Result]) -> SettleReport:
         """Store, admit, settle; raises Unavailable, and then the same batch can be delivered again."""
         rows = self._archive_bodies(results)
         items = [item for result in results for item in result.items]
         letters = [result.letter for result in results if result.letter]
-        asks = [ask for result in results for ask in result.asks] if self._keeps_ledger else []
+        asks = self._asks(results)
         if rows or items or letters or asks:
             self._pages.write(rows, items, letters, asks)
+            self._told = results
         self._admit(results)
         report = self._frontier.settle([result.settlement for result in results])
         for job in report.ended:
             self._archive.close(job)
             self._finalise(job)
         return report
+
+    def _asks(self, results: Sequence[Result]) -> list[Ask]:
+        """For the ledger, which unlike the rows is not to be told the same twice."""
+        if not self._keeps_ledger or results is self._told:
+            return []
+        return [ask for result in results for ask in result.asks]
 
     def _archive_bodies(self, results: Sequence[Result]) -> list[PageRow]:
         rows: list[PageRow] = []

@@ -20,13 +20,17 @@ import uvloop
 from shoal.core.model import Lane
 from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
+from shoal.frontier.proxies import ProxyDesk
+from shoal.proxy_pools import pools_of
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveWriter
 from shoal.store.robots import RobotsStore
-from shoal.wiring import Platform
+from shoal.wiring import Platform, redis_urls
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.doorbell import Doorbell
+from shoal.worker.outbound import Outbound
+from shoal.worker.proxies import ProxyLender
 from shoal.worker.shelf import RobotsShelf
 from shoal.worker.slice import Slice, SliceLimits, SliceReport, SliceTools
 from shoal.worker.visit import Visitor
@@ -68,6 +72,7 @@ class Runtime:
         self._archive = ArchiveWriter(settings.archive_path, settings.segment_bytes)
         self._contexts: dict[str, JobContext] = {}
         self._lifeline = lifeline
+        self._proxy_desk = ProxyDesk.at(redis_urls(settings).frontier, settings.prefix)
         self._tools = self._make_tools()
 
     def answer(self, queue: str) -> SliceReport:
@@ -84,6 +89,7 @@ class Runtime:
     def close(self) -> None:
         """Release everything but the platform; the process is about to end."""
         self._archive.close()
+        self._proxy_desk.close_connections()
         self._loop.run_until_complete(self._client.close())
         self._threads.shutdown()
         self._loop.close()
@@ -121,10 +127,12 @@ class Runtime:
 
     def _make_tools(self) -> SliceTools:
         platform = self._platform
+        pools = pools_of(self._settings.proxies_file)
+        lender = ProxyLender(self._proxy_desk, pools, self._threads)
         shelf = RobotsShelf(RobotsStore(platform.engine), platform.frontier, self._threads)
         return SliceTools(
             frontier=platform.frontier,
-            visitor=Visitor(self._client, RobotsCache(shelf)),
+            visitor=Visitor(Outbound(self._client, lender), RobotsCache(shelf)),
             delivery=Delivery(
                 platform.frontier,
                 platform.pages,

@@ -7,10 +7,11 @@ import sys
 import structlog
 
 from shoal.observe import set_up_logs
+from shoal.proxy_pools import pools_of
 from shoal.redis_url import redacted
 from shoal.settings import Settings
 from shoal.store.database import open_database
-from shoal.wiring import with_redis
+from shoal.wiring import sync_hosts, with_redis
 from shoal.worker.tasks import Worker
 
 log = structlog.get_logger()
@@ -21,6 +22,8 @@ def serve(settings: Settings, log_level: str = "info") -> int:
     set_up_logs(log_level)
     with with_redis(settings) as chosen:
         open_database(chosen.sql_url).dispose()
+        sync_hosts(chosen)
+        pools_of(chosen.proxies_file).all()
         _announce(chosen)
         return Worker(chosen).run()
 

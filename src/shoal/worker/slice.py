@@ -146,6 +146,7 @@ class Slice:
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
+            await self._tools.visitor.end()
             self._log_jobs()
         return self._report
 

@@ -14,9 +14,10 @@ from shoal.core.model import Lease, Mark, Outcome, Settlement
 from shoal.core.retry import parse_retry_after, signal_of
 from shoal.core.url import Url
 from shoal.errors import FetchError, Unavailable
-from shoal.fetch.port import Client, FetchLimits, Response
+from shoal.fetch.port import FetchLimits, Response
 from shoal.fetch.robots_cache import Asked, Fetch, RobotsCache, RobotsUnreachable
 from shoal.worker.context import JobContext
+from shoal.worker.outbound import Outbound
 from shoal.worker.reading import read_page, read_redirect
 from shoal.worker.result import Inquiry, Result, given_up, now_ms, put_off
 
@@ -32,8 +33,8 @@ PROBE_DELAY = timedelta(seconds=1)
 class Visitor:
     """Turns leases into results."""
 
-    def __init__(self, client: Client, robots: RobotsCache) -> None:
-        self._client = client
+    def __init__(self, outbound: Outbound, robots: RobotsCache) -> None:
+        self._outbound = outbound
         self._robots = robots
 
     async def visit(self, context: JobContext, lease: Lease) -> Result:
@@ -45,14 +46,17 @@ class Visitor:
         except FetchError as exc:
             elapsed = timedelta(seconds=time.perf_counter() - started)
             result = _failed(context, lease, exc, elapsed)
-        except Unavailable as exc:
+        except Unavailable:
             result = put_off(lease, "store_down", TROUBLE_DELAY)
-            del exc
         return inquiry.complete(result)
 
     async def find_address(self, host: str) -> str:
         """Where a host lives; raises FetchError."""
-        return await self._client.find_address(host)
+        return await self._outbound.find_address(host)
+
+    async def end(self) -> None:
+        """No more visits for now."""
+        await self._outbound.settle()
 
     async def _visit(self, context: JobContext, lease: Lease, inquiry: Inquiry) -> Result:
         request = lease.request
@@ -66,9 +70,11 @@ class Visitor:
                 return refusal
         at_ms = now_ms()
         try:
-            response = await self._client.fetch(request.url, context.headers_for(request.url), context.limits)
+            headers = context.headers_for(request.url)
+            response = await self._outbound.fetch(context, request.url, headers, context.limits)
         except FetchError as exc:
-            inquiry.note(at_ms, request.url.host, str(request.url), 0, exc.reason)
+            if exc.reason != "proxy_wait":
+                inquiry.note(at_ms, request.url.host, str(request.url), 0, exc.reason)
             raise
         inquiry.note(at_ms, request.url.host, str(request.url), response.status, "")
         return _read(context, lease, response)
@@ -100,9 +106,8 @@ class Visitor:
 
     def _fetcher(self, context: JobContext) -> Fetch:
         async def fetch(url: Url, limits: FetchLimits) -> Response:
-            return await self._client.fetch(url, {}, limits)
+            return await self._outbound.fetch(context, url, {}, limits)
 
-        del context
         return fetch
 
 
@@ -125,8 +130,8 @@ def _read(context: JobContext, lease: Lease, response: Response) -> Result:
 
 
 def _failed(context: JobContext, lease: Lease, error: FetchError, elapsed: timedelta) -> Result:
-    if error.reason == "robots_pending":
-        return put_off(lease, error.reason, PENDING_DELAY)
+    if error.reason in ("robots_pending", "proxy_wait"):
+        return put_off(lease, error.reason, error.retry_after or PENDING_DELAY)
     signal = signal_of(error.reason)
     if lease.mark is Mark.PROBE and signal is Signal.DOWN:
         probe = put_off(lease, error.reason, PROBE_DELAY)

@@ -32,6 +32,9 @@ local function robots_key(origin) return P .. ':robots:' .. origin end
 local function lease_key(group) return P .. ':lease:' .. group end
 local function depth_key(queue) return P .. ':depth:' .. queue end
 local function limit_key(key) return P .. ':limit:' .. key end
+local function proxy_key(proxy) return P .. ':proxy:' .. proxy end
+local function loans_key(proxy) return P .. ':loans:' .. proxy end
+local function sticky_key(sticky) return P .. ':sticky:' .. sticky end
 local LEASES = P .. ':leases'
 local SEQUENCE = P .. ':sequence'
 local JOBS = P .. ':jobs'
@@ -325,4 +328,11 @@ local function give_back(records, touched)
     host_returned(host, read_host(host), n, touched)
   end
   return host_left
+end
+
+-- A proxy's score, 0 to 1: half of what it has lost comes back in this time, for who is not asked cannot prove itself.
+local SCORE_HALF_LIFE_MS = 60000
+local function score_now(score, scored)
+  local lost = 1 - (tonumber(score) or 1)
+  return 1 - lost * 0.5 ^ ((now - (tonumber(scored) or now)) / SCORE_HALF_LIFE_MS)
 end
