@@ -36,9 +36,9 @@ def measure(quick: bool) -> list[Row]:
     before = median(alone)
     row = Row(
         f"{DEAD} hosts that refuse connections beside {LIVE} live ones: throughput lost",
-        (1 - median(beside) / before) * 100,
+        (1 - median(less / plain for plain, less in zip(alone, beside, strict=True))) * 100,
         "%",
-        f"{before:,.0f} pages/s without, {median(beside):,.0f} with; medians of {rounds}",
+        f"{before:,.0f} pages/s without, {median(beside):,.0f} with; the ratio within a round, {rounds} rounds",
         at_most=MAX_COST_PERCENT,
     )
     return [row] if quick else [row, _silent(before, pages, urls)]

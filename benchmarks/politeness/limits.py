@@ -100,7 +100,7 @@ def _set_up(ground: Ground, name: str, limit: Limit, seconds: float) -> None:
     fields: dict[str, Any] = {**PLAIN, "robots": limit.source in ("robots", "default")}
     if limit.source == "operator":
         change = HostChange(rate=limit.rate, parallel=limit.parallel)
-        ground.platform.frontier.configure_host(ground.target.host(name), change)
+        ground.platform.hosts.set(ground.target.host(name), change)
     if limit.source == "job":
         fields |= {"rate": limit.rate, "parallel": limit.parallel}
     count = int(limit.rate * (seconds + 15) * 1.2) + 10

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ class Manner:
     """Seconds until a page is answered."""
     robots: str = ""
     """The text of its robots.txt."""
+    robots_delay: float = 0.0
+    """Seconds until that is answered."""
     allows: tuple[tuple[float, float], ...] = ()
     """(second since its first request, requests a second from then on); what comes beyond them gets a 429."""
     retry_after: str = ""
@@ -61,7 +63,7 @@ class Host:
         """A page, late if the host is slow, or a refusal."""
         del hits
         if target == "/robots.txt":
-            return plain(self._manner.robots)
+            return replace(plain(self._manner.robots), delay=self._manner.robots_delay)
         if self._manner.allows and not self._may():
             headers = (("Retry-After", self._manner.retry_after),) if self._manner.retry_after else ()
             return Reply(429, headers)
