@@ -19,7 +19,10 @@ from shoal.intake import Intake, Ring
 from shoal.store.jobs import JobFilter, JobRow, JobStore
 from shoal.store.pages import PageRow, PageStore
 
-EDITABLE = ("name", "labels", "lane", "weight", "rate", "parallel", "pages")
+EDITABLE = (
+    *("name", "labels", "lane", "weight", "rate", "parallel"),
+    *("pages", "bytes", "seconds", "host_pages", "host_bytes", "host_seconds"),
+)
 """What can be changed while a job runs: what the frontier knows, and what people call it."""
 
 

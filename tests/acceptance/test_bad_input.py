@@ -96,6 +96,11 @@ def test_a_rate_that_is_none(shoal: Shoal) -> None:
     _refused(shoal.run("crawl", URL, "--rate", "fast"), "rate")
 
 
+@pytest.mark.parametrize(("flag", "value"), [("bytes", "lots"), ("seconds", "soon"), ("weight", "0")])
+def test_a_budget_or_a_weight_that_is_none(shoal: Shoal, flag: str, value: str) -> None:
+    _refused(shoal.run("crawl", URL, f"--{flag}", value), f"{flag}:")
+
+
 def test_an_unknown_format(shoal: Shoal) -> None:
     _refused(shoal.run("crawl", URL, "-o", "x.json", "--format", "xml"), "jsonl and csv")
 

@@ -129,7 +129,7 @@ def test_the_urls_guide_tells_the_truth() -> None:
 
 def _known_reasons() -> set[str]:
     """Every reason that the source can give; those with a status as `http_`."""
-    found = set(RETRIED_REASONS) | {name for text in _lua() for name in re.findall(r"reasons\['(\w+)'\]", text)}
+    found = set(RETRIED_REASONS) | {name for text in _lua() for name in re.findall(r"'(?:filtered:)?(over_\w+)'", text)}
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             for place in _places(node):
@@ -143,10 +143,10 @@ def _lua() -> list[str]:
 
 
 def _places(node: ast.AST) -> Iterator[ast.expr]:
-    """Where a reason can stand: the first argument of FetchError, the second of Rejected, `reason=`, `_REASONS`."""
+    """Where a reason can stand: an argument of these calls, `reason=`, `_REASONS`."""
     if isinstance(node, ast.Call):
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        position = {"FetchError": 0, "Rejected": 1}.get(name)
+        position = {"FetchError": 0, "Rejected": 1, "put_off": 1, "Settlement": 2}.get(name)
         if position is not None and len(node.args) > position:
             yield node.args[position]
         yield from (keyword.value for keyword in node.keywords if keyword.arg == "reason")

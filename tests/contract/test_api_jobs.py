@@ -268,12 +268,73 @@ def test_a_page_budget_can_be_raised(desk: Desk) -> None:
     assert told(desk.send(job, f"{URL}a\n{URL}b\n{URL}c"))["accepted"] == 2
 
 
+def test_a_rate_can_be_taken_back_to_what_robots_txt_or_the_default_says(each: Desk) -> None:
+    job = each.submit(URL, rate=2)
+    assert told(each.patch(f"jobs/{job}", {"rate": None}))["spec"]["rate"] is None
+
+
+def test_every_budget_can_be_changed_and_taken_back(each: Desk) -> None:
+    job = each.submit(URL)
+    budgets = {"bytes": "500MB", "seconds": "2h", "host_pages": 7, "host_bytes": 1_000, "host_seconds": 90}
+    shown = told(each.patch(f"jobs/{job}", budgets))["spec"]
+    assert {name: shown[name] for name in budgets} == {
+        "bytes": 500_000_000,
+        "seconds": 7200.0,
+        "host_pages": 7,
+        "host_bytes": 1_000,
+        "host_seconds": 90.0,
+    }
+    shown = told(each.patch(f"jobs/{job}", dict.fromkeys(budgets)))["spec"]
+    assert {shown[name] for name in budgets} == {None}
+
+
+@pytest.mark.parametrize(
+    ("budget", "little", "reason"),
+    [
+        ("bytes", 1, "over_bytes"),
+        ("seconds", 0.001, "over_seconds"),
+        ("host_bytes", 1, "over_host_bytes"),
+        ("host_seconds", 0.001, "over_host_seconds"),
+    ],
+)
+def test_a_budget_set_while_a_job_runs_ends_what_waits(desk: Desk, budget: str, little: float, reason: str) -> None:
+    """A host's budgets count from the moment when they are set."""
+    job = desk.submit(*(f"{URL}{n}" for n in range(8)), rate="unlimited", **{budget: 1_000})
+    assert len(desk.work(at_most=2)) == 2
+    told(desk.patch(f"jobs/{job}", {budget: little}))
+    wait_until(lambda: desk.work() == [] and desk.state(job) is JobState.FINISHED)
+    shown = desk.job(job)
+    assert (shown["pages"], shown["counters"]["dropped"], shown["reconciles"]) == (2, 6, True)
+    assert shown["reasons"] == {f"filtered:{reason}": 6}
+
+
+def test_a_job_that_has_got_more_of_its_budget_takes_urls_again(desk: Desk) -> None:
+    job = desk.submit(*(f"{URL}{n}" for n in range(3)), open=True, host_pages=2)
+    assert desk.job(job)["counters"]["filtered"] == 1
+    told(desk.patch(f"jobs/{job}", {"host_pages": 4}))
+    assert told(desk.send(job, f"{URL}a\n{URL}b\n{URL}c"))["accepted"] == 2
+
+
 def test_a_change_that_cannot_be_is_refused_whole(desk: Desk) -> None:
     job = desk.submit(URL, rate=2)
     found = flaws(
-        desk.patch(f"jobs/{job}", {"rate": -1, "lanes": "high", "pages": 0, "follow": True, "name": "x" * 201})
+        desk.patch(
+            f"jobs/{job}",
+            {"rate": -1, "lanes": "high", "pages": 0, "follow": True, "name": "x" * 201}
+            | {
+                "bytes": "many",
+                "seconds": 0,
+                "host_pages": 2**53,
+                "host_bytes": -1,
+                "host_seconds": "soon",
+                "weight": 0,
+            },
+        )
     )
-    assert set(found) == {"rate", "lanes", "pages", "follow", "name"}
+    assert set(found) == {
+        *("rate", "lanes", "pages", "follow", "name"),
+        *("bytes", "seconds", "host_pages", "host_bytes", "host_seconds", "weight"),
+    }
     assert found["lanes"] == "there is no such setting; did you mean 'lane'?"
     assert found["follow"] == "this can be set only when a job is submitted"
     assert desk.job(job)["spec"]["rate"] == 2

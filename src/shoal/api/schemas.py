@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, mode
 
 from shoal.core.model import JobState, Lane
 from shoal.core.proxies import PoolName
-from shoal.core.spec import JobSpec, Label, Parallel, Rate
+from shoal.core.spec import Duration, JobSpec, Label, Parallel, Rate, Size
 
 _JOB = r"^[a-z0-9]{1,40}$"
 _HOST = r"^@?[A-Za-z0-9._:\[\]-]{1,300}$"
@@ -46,6 +46,7 @@ Reason = Annotated[str, Field(max_length=60, pattern=_TEXT, description="Such as
 Row = Annotated[int, Field(ge=1, lt=_MOST, description="The id of a row."), BeforeValidator(_number)]
 Seconds = Annotated[float, Field(ge=0, le=86_400), BeforeValidator(_number)]
 Flag = Annotated[bool, Strict()]
+Pages = Annotated[int, Field(ge=1, lt=_MOST)]
 Note = Annotated[str, Field(max_length=500, pattern=_TEXT, description="For people: who agreed to this, and when.")]
 HostState = Literal["open", "at_cap", "slowed", "held", "tripped", "down", "paused"]
 
@@ -193,8 +194,9 @@ class JobBody(JobSpec):
     allow: tuple[Text, ...] = Field(default=(), max_length=100)
     deny: tuple[Text, ...] = Field(default=(), max_length=100)
     name: Name = ""
+    pages: Pages | None = None
+    host_pages: Pages | None = None
     proxies: Pool = None  # pyright: ignore[reportIncompatibleVariableOverride] - narrower, and a spec never changes
-    pages: Annotated[int, Field(ge=1, lt=_MOST)] | None = None
     depth: Annotated[int, Field(ge=0, lt=_MOST)] | None = None
 
 
@@ -204,10 +206,15 @@ class JobChange(Exact):
     name: Name = ""
     labels: tuple[Label, ...] = Field(default=(), max_length=20)
     lane: Lane = Lane.BATCH
-    weight: float = Field(default=1.0, gt=0, le=1000)
-    rate: Rate = 4.0
+    weight: float = Field(default=1.0, ge=0.01, le=1000)
+    rate: Rate | None = None
     parallel: Parallel | None = None
-    pages: Annotated[int, Field(ge=1, lt=_MOST)] | None = None
+    pages: Pages | None = None
+    bytes: Size | None = None
+    seconds: Duration | None = None
+    host_pages: Pages | None = None
+    host_bytes: Size | None = None
+    host_seconds: Duration | None = None
 
 
 class HostChangeBody(Exact):

@@ -28,6 +28,28 @@ Depth = Annotated[
     int | None,
     typer.Option(envvar="SHOAL_DEPTH", min=0, help="At most this many links from a start URL.", rich_help_panel=_JOB),
 ]
+Bytes = Annotated[
+    str | None,
+    typer.Option(
+        "--bytes", envvar="SHOAL_BYTES", help="Stop when this much was received: 500MB.", rich_help_panel=_JOB
+    ),
+]
+Seconds = Annotated[
+    str | None,
+    typer.Option("--seconds", envvar="SHOAL_SECONDS", help="Stop after this time: 90, 15m, 2h.", rich_help_panel=_JOB),
+]
+HostPages = Annotated[
+    int | None,
+    typer.Option(envvar="SHOAL_HOST_PAGES", min=1, help="At most this many pages of one host.", rich_help_panel=_JOB),
+]
+HostBytes = Annotated[
+    str | None,
+    typer.Option(envvar="SHOAL_HOST_BYTES", help="At most about this much from one host.", rich_help_panel=_JOB),
+]
+HostSeconds = Annotated[
+    str | None,
+    typer.Option(envvar="SHOAL_HOST_SECONDS", help="At most this long with one host.", rich_help_panel=_JOB),
+]
 Allow = Annotated[
     list[str] | None,
     typer.Option(envvar="SHOAL_ALLOW", help="Follow only links that match this regular expression (several: any).",
@@ -58,13 +80,19 @@ DropTracking = Annotated[
 ]  # fmt: skip
 Nofollow = Annotated[
     bool | None,
-    typer.Option("--nofollow", envvar="SHOAL_NOFOLLOW", help="Leave out links marked rel=nofollow.",
+    typer.Option("--nofollow", envvar="SHOAL_NOFOLLOW", rich_help_panel=_JOB,
+                 help="Leave out links marked rel=nofollow, and those of pages that say so."),
+]  # fmt: skip
+Noindex = Annotated[
+    bool | None,
+    typer.Option("--noindex", envvar="SHOAL_NOINDEX", help="Leave out pages that are marked noindex.",
                  rich_help_panel=_JOB),
 ]  # fmt: skip
 RateOption = Annotated[
     str | None,
     typer.Option("--rate", envvar="SHOAL_RATE", rich_help_panel=_POLITE,
-                 help="Requests a second to one host: 4, 30/m, or unlimited for hosts that are yours. [default: 4]"),
+                 help="Requests a second to one host: 4, 30/m, or unlimited for hosts that are yours. [default: what "
+                      "robots.txt asks for, or 4]"),
 ]  # fmt: skip
 ParallelOption = Annotated[
     str | None,
@@ -98,6 +126,12 @@ Timeout = Annotated[
 LaneOption = Annotated[
     str | None,
     typer.Option("--lane", envvar="SHOAL_LANE", help="high, batch or slow. [default: batch]", rich_help_panel=_RUN),
+]
+Weight = Annotated[
+    float | None,
+    typer.Option(
+        envvar="SHOAL_WEIGHT", help="Share against other jobs of the lane. [default: 1]", rich_help_panel=_RUN
+    ),
 ]
 Archive = Annotated[
     bool | None,

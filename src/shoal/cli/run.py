@@ -35,6 +35,11 @@ def crawl(
     job: opt.JobFile = None,
     pages: opt.Pages = None,
     depth: opt.Depth = None,
+    most_bytes: opt.Bytes = None,
+    most_seconds: opt.Seconds = None,
+    host_pages: opt.HostPages = None,
+    host_bytes: opt.HostBytes = None,
+    host_seconds: opt.HostSeconds = None,
     allow: opt.Allow = None,
     deny: opt.Deny = None,
     host: opt.Host = None,
@@ -43,6 +48,7 @@ def crawl(
     header: opt.Header = None,
     drop_tracking: opt.DropTracking = None,
     nofollow: opt.Nofollow = None,
+    noindex: opt.Noindex = None,
     rate: opt.RateOption = None,
     parallel: opt.ParallelOption = None,
     robots: opt.Robots = None,
@@ -51,6 +57,7 @@ def crawl(
     retries: opt.Retries = None,
     timeout: opt.Timeout = None,
     lane: opt.LaneOption = None,
+    weight: opt.Weight = None,
     archive: opt.Archive = None,
     workers: opt.Workers = DEFAULT_WORKERS,
     detach: opt.Detach = False,
@@ -69,6 +76,8 @@ def crawl(
         "urls": urls, "pages": pages, "depth": depth, "allow": allow, "deny": deny, "hosts": host, "name": name,
         "drop_tracking": drop_tracking, "nofollow": nofollow, "rate": rate, "parallel": _number_or_word(parallel),
         "robots": robots, "retries": retries, "timeout": timeout, "lane": lane, "archive": archive,
+        "bytes": most_bytes, "seconds": most_seconds, "host_pages": host_pages, "host_bytes": host_bytes,
+        "host_seconds": host_seconds, "noindex": noindex, "weight": weight,
         "proxies": proxies,
     }  # fmt: skip
     spec = make_spec(job, flags, field or (), header or (), proxy or ())
@@ -83,6 +92,9 @@ def scrape(
     name: opt.Name = None,
     header: opt.Header = None,
     drop_tracking: opt.DropTracking = None,
+    noindex: opt.Noindex = None,
+    most_bytes: opt.Bytes = None,
+    most_seconds: opt.Seconds = None,
     rate: opt.RateOption = None,
     parallel: opt.ParallelOption = None,
     robots: opt.Robots = None,
@@ -91,6 +103,7 @@ def scrape(
     retries: opt.Retries = None,
     timeout: opt.Timeout = None,
     lane: opt.LaneOption = None,
+    weight: opt.Weight = None,
     archive: opt.Archive = None,
     workers: opt.Workers = DEFAULT_WORKERS,
     detach: opt.Detach = False,
@@ -110,6 +123,7 @@ def scrape(
         "urls": listed, "name": name, "drop_tracking": drop_tracking, "rate": rate,
         "parallel": _number_or_word(parallel), "robots": robots, "retries": retries, "timeout": timeout,
         "lane": lane, "archive": archive, "follow": False, "proxies": proxies,
+        "noindex": noindex, "bytes": most_bytes, "seconds": most_seconds, "weight": weight,
     }  # fmt: skip
     spec = make_spec(job, flags, field or (), header or (), proxy or ())
     _start(spec, workers, detach, View(output, format, quiet, json))

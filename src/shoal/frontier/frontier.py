@@ -58,6 +58,8 @@ SWEEP_AT_ONCE = 1_000
 RING_LIFETIME = timedelta(seconds=15)
 BEAT_LIFETIME = timedelta(seconds=20)
 """A worker that is silent for this long is taken for dead."""
+LONGEST_CRAWL_DELAY = timedelta(minutes=5)
+"""A robots.txt that asks for more between two requests is taken to ask for this."""
 ROBOTS_CLAIM = timedelta(seconds=30)
 """For so long nobody else fetches a robots.txt that one worker has set out to fetch."""
 
@@ -266,7 +268,8 @@ class Frontier:
 
     def learn_robots(self, host: str, crawl_delay: float | None, origin: str) -> None:
         """A robots.txt was read: what it asks for holds from now on, and the claim is given up."""
-        self._scripts.call("learn_robots", [host, "" if not crawl_delay else f"{crawl_delay:g}", origin])
+        asked = "" if not crawl_delay else f"{min(crawl_delay, LONGEST_CRAWL_DELAY.total_seconds()):g}"
+        self._scripts.call("learn_robots", [host, asked, origin])
 
     def settle(self, settlements: Sequence[Settlement]) -> SettleReport:
         """Bring leases to their end."""

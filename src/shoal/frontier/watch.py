@@ -202,7 +202,7 @@ def _host(host: str, seen_ms: int, values: dict[str, str], waiting: int, notes: 
         Lane.SLOW if values.get("slow") else None,
         number("pace"),
         _breaker(values, now),
-        max(left("probe_at"), left("gone"), left("probing")),
+        max(left("probe_at"), left("gone")),
         number("delay"),
         values.get("group", ""),
         values.get("address", "").removeprefix("#"),

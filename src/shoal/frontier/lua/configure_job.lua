@@ -23,13 +23,16 @@ end
 -- What waits beyond a smaller page budget is dropped, the last that came first.
 local function drop(excess)
   local dropped = 0
+  local by_host = (tonumber(redis.call('HGET', job_key(job), 'host_pages')) or 0) > 0
   for _, list in ipairs({ ready_key(job), lag_key(job) }) do
     for _, host in ipairs(redis.call('ZRANGE', list, 0, -1)) do
       if dropped >= excess then break end
+      local before = dropped
       for level = 2, 0, -1 do
         local gone = redis.call('RPOP', queue_key(job, host, level), math.max(0, excess - dropped))
         dropped = dropped + (gone and #gone or 0)
       end
+      if by_host then redis.call('HINCRBY', spend_key(job), 'p ' .. host, before - dropped) end
       local left = redis.call('EXISTS', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2))
       if left == 0 then redis.call('ZREM', list, host) end
     end

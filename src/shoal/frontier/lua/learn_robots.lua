@@ -10,6 +10,7 @@ else
     note(bucket, 'crawl_delay', string.format('robots.txt asks for %s s between requests', ARGV[2]))
   end
   redis.call('HSET', host_key(bucket), 'delay', ARGV[2])
+  lives_a_day(bucket)
 end
 redis.call('DEL', robots_key(ARGV[3]))
 return 1

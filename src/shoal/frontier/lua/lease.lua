@@ -14,13 +14,11 @@ local MAX_JOBS, MAX_HOSTS, PASSES, QUANTUM, RIVALS = 64, 256, 8, 8, 8
 local BURST_MS, UNPROVEN_CAP, RECHECK_MS, INTRODUCE_MS, SILENT_MS, MET_MS = 100, 64, 10000, 200, 2000, 3600000
 local RANK = { high = 0, batch = 1, slow = 2 }
 local rank = 0 -- of the queue that is being served: the urgent are woken first
-local records, chunks, taken_of, touched, shrunk, ended = {}, {}, {}, {}, {}, {}
+local records, chunks, taken_of, touched, shrunk, ended, probes = {}, {}, {}, {}, {}, {}, {}
 
 -- --- what is known: each job and host is read once ---------------------------------------------------------------
 
 local known_jobs, known_hosts, changed = {}, {}, {}
-local NUMBERS = { 'inflight', 'slot', 'rate', 'parallel', 'hold', 'delay', 'pace', 'quiet', 'trip', 'probe_at', 'probing',
-  'gone', 'met' }
 
 local function job_of(job)
   local j = known_jobs[job]
@@ -40,39 +38,33 @@ local function host_of(host)
   if h then return h end
   h = read_host(host)
   h.name = host
-  for _, field in ipairs(NUMBERS) do
-    if h[field] then h[field] = tonumber(h[field]) end
-  end
-  h.inflight = h.inflight or 0
   known_hosts[host] = h
   return h
 end
 
-local function write_hosts()
-  for host, fields in pairs(changed) do
-    local flat = {}
-    for field, value in pairs(fields) do
-      flat[#flat + 1] = field
-      flat[#flat + 1] = value
-    end
-    redis.call('HSET', host_key(host), unpack(flat))
-  end
-end
-
+-- A field set twice is written twice, and the last counts.
 local function set(h, field, value)
-  h[field] = tonumber(value) or value
-  changed[h.name] = changed[h.name] or {}
-  changed[h.name][field] = value
+  h[field] = value
+  local writes = changed[h.name]
+  if not writes then
+    writes = {}
+    changed[h.name] = writes
+  end
+  writes[#writes + 1] = field
+  writes[#writes + 1] = value
 end
 
--- A field that is '' is as good as none.
-local function has(h, field) return h[field] and h[field] ~= '' end
+local function write_hosts()
+  for host, writes in pairs(changed) do redis.call('HSET', host_key(host), unpack(writes)) end
+end
+
+local function flag(value) return value ~= nil and value ~= 0 end
 
 -- --- waiting -----------------------------------------------------------------------------------------------------
 
 -- A place is a (job, host) in the list in which it stands: ready, or lag when the host is slow.
 local function put_off(place, at)
-  redis.call('ZADD', place.list, string.format('%.3f', at), place.host)
+  redis.call('ZADD', place.list, math.ceil(at), place.host)
 end
 
 -- Wait for room in a bucket; who is not woken looks again by himself, unless it takes an operator to make room.
@@ -90,22 +82,14 @@ end
 
 -- --- limits ------------------------------------------------------------------------------------------------------
 
--- What a job asks a bucket at, whose word that is, and what the bucket is booked at. A job slower than others waits by
--- itself; a job with no limit books nothing. 0 is unlimited.
+-- What holds now: below all words, the pace that the host can take.
 local function rate_of(j, b)
-  local plain, source = j.rate0, 'default'
-  if b.delay and j.robots then plain, source = 1 / b.delay, 'robots' end
-  local rate, booked = plain, plain
-  if b.rate then
-    rate, booked, source = b.rate, b.rate, 'operator'
-  elseif j.rate then
-    rate, source = j.rate, 'job'
-    booked = (rate == 0 or plain == 0) and rate or math.max(rate, plain)
+  local rate, source, booked = wanted_rate(j, b)
+  if b.pace then
+    if rate == 0 or b.pace < rate then rate, source = b.pace, 'throttle' end
+    if booked == 0 or b.pace < booked then booked = b.pace end
   end
-  local base = rate
-  if b.pace and (rate == 0 or b.pace < rate) then rate, source = b.pace, 'throttle' end
-  if b.pace and (booked == 0 or b.pace < booked) then booked = b.pace end
-  return rate, source, booked, base
+  return rate, source, booked
 end
 
 local function parallel_of(j, h, b)
@@ -114,11 +98,19 @@ local function parallel_of(j, h, b)
   return parallel
 end
 
+-- Is a probe under way? It is as long as its lease lives, however often that is renewed.
+local function probing(h)
+  if probes[h.name] then return true end
+  local group, index = string.match(h.probing or '', '^(%d+) (%d+)$')
+  return group and redis.call('HEXISTS', lease_key(group), index) == 1
+end
+
 -- Is the host down? Returns the mark of a lease that is given all the same, or false.
 local function breaker(place, h, want)
   if h.gone and h.gone > now then return '!', want end
   if not (h.trip or h.gone) then return '', want end
-  local at = math.max(h.probing or 0, h.gone and 0 or h.probe_at or 0)
+  local at = h.gone and 0 or h.probe_at or 0
+  if at <= now and probing(h) then at = now + RECHECK_MS end
   if at > now then
     wait_until(place, h.name, at)
     return false
@@ -141,9 +133,9 @@ local function room(place, want)
   end
   local mark, n = breaker(place, h, want)
   if not mark then return 0 end
-  local rate, source, booked, base = rate_of(j, b)
+  local rate, source, booked = rate_of(j, b)
   local parallel = parallel_of(j, h, b)
-  local under = { mark = mark, rate = rate, source = source, booked = booked, base = base, parallel = parallel, b = b }
+  local under = { mark = mark, rate = rate, source = source, booked = booked, parallel = parallel, b = b }
   if mark == '!' then return n, under end
   if parallel > 0 then
     if b.inflight >= parallel then
@@ -177,9 +169,34 @@ local function room(place, want)
       return 0
     end
     n = math.min(n, math.floor((now + BURST_MS - slot) / interval + 1e-6) + 1)
-    if rate < booked then n = math.min(n, math.floor(rate * BURST_MS / 1000) + 1) end
+  end
+  if rate > 0 and rate < booked then
+    under.own = math.max(tonumber(redis.call('HGET', spend_key(j.name), 't ' .. b.name) or '') or 0, now)
+    if under.own > now + BURST_MS then
+      put_off(place, under.own - BURST_MS)
+      return 0
+    end
+    n = math.min(n, math.floor((now + BURST_MS - under.own) * rate / 1000 + 1e-6) + 1)
   end
   return n, under
+end
+
+-- --- budgets -----------------------------------------------------------------------------------------------------
+
+-- Why a job gets no more requests, if so.
+local function over_budget(j)
+  return (j.bytes > 0 and j.received >= j.bytes and 'over_bytes')
+    or (j.deadline and now >= j.deadline and 'over_seconds')
+end
+
+-- Why a host gets no more requests of this job, if so.
+local function host_spent(j, host)
+  if j.host_bytes == 0 and j.host_seconds == 0 then return nil end
+  local spent = redis.call('HMGET', spend_key(j.name), 'b ' .. host, 's ' .. host)
+  if j.host_bytes > 0 and (tonumber(spent[1]) or 0) >= j.host_bytes then return 'over_host_bytes' end
+  if j.host_seconds > 0 and spent[2] and now - tonumber(spent[2]) >= j.host_seconds * 1000 then
+    return 'over_host_seconds'
+  end
 end
 
 -- --- whose turn it is on a host ----------------------------------------------------------------------------------
@@ -191,6 +208,7 @@ end
 
 local function join_rivals(queue, host, j)
   local tenants, jobs = rivals_key(queue, host), rival_jobs_key(queue, host, j.tenant)
+  if redis.call('ZSCORE', jobs, j.name) then return end
   redis.call('ZADD', tenants, 'NX', lowest(tenants), j.tenant)
   redis.call('ZADD', jobs, 'NX', lowest(jobs), j.name)
   redis.call('EXPIRE', tenants, DAY_S)
@@ -198,49 +216,63 @@ local function join_rivals(queue, host, j)
 end
 
 -- Who has nothing left on the host leaves; one that remains alone is no rival.
-local function leave_rivals(queue, host, j)
-  local tenants, jobs = rivals_key(queue, host), rival_jobs_key(queue, host, j.tenant)
-  redis.call('ZREM', jobs, j.name)
-  if redis.call('EXISTS', jobs) == 0 then redis.call('ZREM', tenants, j.tenant) end
+local function leave_rivals(queue, host, tenant, job)
+  local tenants, jobs = rivals_key(queue, host), rival_jobs_key(queue, host, tenant)
+  redis.call('ZREM', jobs, job)
+  if redis.call('EXISTS', jobs) == 0 then redis.call('ZREM', tenants, tenant) end
   local left = redis.call('ZRANGE', tenants, 0, 1)
   if #left == 1 and redis.call('ZCARD', rival_jobs_key(queue, host, left[1])) == 1 then
     redis.call('UNLINK', tenants, rival_jobs_key(queue, host, left[1]))
     left = {}
   end
-  if #left == 0 then set(host_of(host), 'shared', '') end
+  if #left == 0 then set(host_of(host), 'shared', 0) end
 end
 
 local function has_entries(job, host)
-  return redis.call('EXISTS', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2)) > 0
+  local lists = queue_key(job, host, '')
+  return redis.call('EXISTS', lists .. '0', lists .. '1', lists .. '2') > 0
+end
+
+-- Can something of the job be served from this queue? Of a batch, slow hosts are in the lane beside it.
+local function stands_in(queue, j)
+  return j.state == 'running' and (j.queue == queue or slow_lane(j.queue) == queue)
 end
 
 -- May this rival be served in place of the one whose place was looked at? One that has nothing here any more leaves; one
 -- that asks for less than the bucket gives waits by itself.
-local function rival_place(queue, place, name, booked)
+local function rival_place(queue, place, tenant, name, booked)
   if name == place.job.name then return place end
   local j = job_of(name)
-  if j.state ~= 'running' or not has_entries(name, place.host) then
-    leave_rivals(queue, place.host, j)
+  if not stands_in(queue, j) or not has_entries(name, place.host) then
+    leave_rivals(queue, place.host, tenant, name)
     return nil
   end
+  if over_budget(j) or host_spent(j, place.host) then return nil end
   local list = j.queue == queue and ready_key(name) or lag_key(name)
   local at = tonumber(redis.call('ZSCORE', list, place.host) or '')
   if not at or (at > now and j.rate and j.rate < booked) then return nil end
   return { job = j, host = place.host, list = list, queue = queue, rank = place.rank }
 end
 
-local function turn_on_host(queue, place, booked)
+-- Does the place share its host with other jobs? Then it is a rival from now on.
+local function contend(queue, place)
   local h = host_of(place.host)
-  if not has(h, 'shared') then
-    if not h.owner or h.owner == place.job.name then return place end
-    set(h, 'shared', 1)
+  if not flag(h.shared) then
+    if not h.owner or h.owner == place.job.name then return false end
     local owner = job_of(h.owner)
-    if owner.tenant then join_rivals(queue, place.host, owner) end
+    if not stands_in(queue, owner) then return false end
+    set(h, 'shared', 1)
+    join_rivals(queue, place.host, owner)
   end
   join_rivals(queue, place.host, place.job)
+  return true
+end
+
+local function turn_on_host(queue, place, booked)
+  if not contend(queue, place) then return place end
   for _, tenant in ipairs(redis.call('ZRANGE', rivals_key(queue, place.host), 0, RIVALS - 1)) do
     for _, name in ipairs(redis.call('ZRANGE', rival_jobs_key(queue, place.host, tenant), 0, RIVALS - 1)) do
-      local found = rival_place(queue, place, name, booked)
+      local found = rival_place(queue, place, tenant, name, booked)
       if found then return found end
     end
   end
@@ -281,10 +313,9 @@ local function write_turns()
 end
 
 local function pop(job, host, n)
-  local got = 0
+  local got, lists = 0, queue_key(job, host, '')
   while got < n do
-    local popped = redis.call('LMPOP', 3, queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2),
-      'LEFT', 'COUNT', n - got)
+    local popped = redis.call('LMPOP', 3, lists .. '0', lists .. '1', lists .. '2', 'LEFT', 'COUNT', n - got)
     if not popped then break end
     local start = job .. ' ' .. host .. ' ' .. string.sub(popped[1], -1) .. ' '
     for _, entry in ipairs(popped[2]) do
@@ -300,7 +331,7 @@ local function reschedule(place, under, got, n)
   local j, b = place.job, under.b
   if got < n or not has_entries(j.name, place.host) then
     redis.call('ZREM', place.list, place.host)
-    if has(host_of(place.host), 'shared') then leave_rivals(place.queue, place.host, j) end
+    if flag(host_of(place.host).shared) then leave_rivals(place.queue, place.host, j.tenant, j.name) end
   elseif under.mark == '~' then
     wait_until(place, place.host, now + INTRODUCE_MS)
   elseif under.mark == '!' then
@@ -310,7 +341,7 @@ local function reschedule(place, under, got, n)
   else
     local at = now
     if under.booked > 0 then at = math.max(at, (b.slot or 0) - BURST_MS) end
-    if under.rate > 0 and under.rate < under.booked then at = math.max(at, now + got * 1000 / under.rate) end
+    if under.own then at = math.max(at, under.own - BURST_MS) end
     put_off(place, at)
   end
 end
@@ -329,12 +360,33 @@ local function book(place, under, got)
   local h, b = host_of(place.host), under.b
   count_in_flight(h, b, got)
   if h.owner ~= place.job.name then set(h, 'owner', place.job.name) end
-  if under.mark == '?' then set(h, 'probing', now + lease_ms) end
+  if under.mark == '?' then probes[h.name] = #records end
   if under.mark == '!' or under.mark == '~' then return end
-  if b.base ~= under.base then set(b, 'base', under.base) end
   if under.booked > 0 then
-    set(b, 'slot', string.format('%.3f', math.max(b.slot or 0, now) + got * 1000 / under.booked))
+    local slot = math.max(b.slot or 0, now) + got * 1000 / under.booked
+    set(b, 'slot', string.format('%.3f', slot))
+    b.slot = slot
   end
+  if under.own then
+    under.own = under.own + got * 1000 / under.rate
+    redis.call('HSET', spend_key(place.job.name), 't ' .. b.name, string.format('%.3f', under.own))
+  end
+end
+
+-- Under what the next so many records were leased.
+local function note_terms(queue, under, got)
+  local last = chunks[#chunks]
+  if last and last.queue == queue and last.mark == under.mark and last.rate == under.rate
+    and last.parallel == under.parallel and last.source == under.source then
+    last.got = last.got + got
+    return
+  end
+  under.queue, under.got = queue, got
+  chunks[#chunks + 1] = under
+end
+
+local function write_terms(under)
+  return string.format('%s .%s %s %d %s %d', under.queue, under.mark, under.rate, under.parallel, under.source, under.got)
 end
 
 local function serve_place(place, n, under)
@@ -342,30 +394,19 @@ local function serve_place(place, n, under)
   local got = pop(j.name, place.host, n)
   if got > 0 then
     book(place, under, got)
-    chunks[#chunks + 1] = string.format('%s %s%s %s %d %s %d', queue, '.', under.mark, under.rate, under.parallel,
-      under.source, got)
+    note_terms(queue, under, got)
     taken_of[j.name] = (taken_of[j.name] or 0) + got
     touched[j.name] = true
     charge(turn_key(queue), j.tenant, got / weight_of_tenant(j.tenant))
     charge(turn_jobs_key(queue, j.tenant), j.name, got / j.weight)
-    if has(host_of(place.host), 'shared') then charge_on_host(queue, place.host, j, got) end
+    if flag(host_of(place.host).shared) then charge_on_host(queue, place.host, j, got) end
     if j.host_seconds > 0 then redis.call('HSETNX', spend_key(j.name), 's ' .. place.host, now) end
   end
   reschedule(place, under, got, n)
   return got
 end
 
--- --- budgets -----------------------------------------------------------------------------------------------------
-
--- Why a host gets no more requests of this job, if so.
-local function host_spent(j, host)
-  if j.host_bytes == 0 and j.host_seconds == 0 then return nil end
-  local spent = redis.call('HMGET', spend_key(j.name), 'b ' .. host, 's ' .. host)
-  if j.host_bytes > 0 and (tonumber(spent[1]) or 0) >= j.host_bytes then return 'over_host_bytes' end
-  if j.host_seconds > 0 and spent[2] and now - tonumber(spent[2]) >= j.host_seconds * 1000 then
-    return 'over_host_seconds'
-  end
-end
+-- --- what is beyond a budget is dropped ---------------------------------------------------------------------------
 
 local function drop_host(place, reason)
   local dropped = 0
@@ -383,8 +424,7 @@ end
 
 -- A job that has used up its bytes or its time: what waits is dropped.
 local function job_spent(j)
-  local reason = (j.bytes > 0 and j.received >= j.bytes and 'over_bytes')
-    or (j.deadline and now >= j.deadline and 'over_seconds')
+  local reason = over_budget(j)
   if not reason then return false end
   write_sums()
   local dropped = drop_waiting(j.name)
@@ -401,15 +441,15 @@ local function moves_lane(place)
   local j, h = place.job, host_of(place.host)
   local home = j.queue == place.queue
   if home and not slow_lane(j.queue) then return false end
-  if home and not has(h, 'slow') and h.inflight > 0 and now - (h.quiet or now) > SILENT_MS then
+  if home and not flag(h.slow) and h.inflight > 0 and now - (h.quiet or now) > SILENT_MS then
     set(h, 'slow', 1)
     note(place.host, 'slow_lane', string.format('no answer for %d ms', now - h.quiet))
   end
-  if home == not has(h, 'slow') then return false end
+  if home == not flag(h.slow) then return false end
   local to = home and lag_key(j.name) or ready_key(j.name)
   local at = redis.call('ZSCORE', place.list, place.host)
   redis.call('ZREM', place.list, place.host)
-  redis.call('ZADD', to, at, place.host)
+  redis.call('ZADD', to, 'NX', at, place.host)
   touched[j.name] = true
   return true
 end
@@ -425,7 +465,10 @@ local function take_from_host(queue, j, host, list, want)
     return 0
   end
   local n, under = room(place, want)
-  if n == 0 then return 0 end
+  if n == 0 then
+    contend(queue, place) -- who never comes first must be known to those who do
+    return 0
+  end
   if under.mark == '' then
     local rival = turn_on_host(queue, place, under.booked)
     if rival ~= place then
@@ -474,24 +517,25 @@ local function take_from_job(queue, name, want)
 end
 
 -- The due members of a rotation by their turn. One that was idle starts at the present virtual time: it neither saves
--- up nor waits. Of more than fit, others come first each time.
+-- up nor waits. Of more than fit, those that wait longest are looked at, and every other time any.
 local function in_turn(due, turn, clock)
   local count = redis.call('ZCOUNT', due, '-inf', now)
   if count == 0 then return {} end
-  local offset = count > MAX_JOBS and (now % 1000003) * 7919 % (count - MAX_JOBS + 1) or 0
+  local offset = count > MAX_JOBS and now % 2 == 1 and now % 100003 * 7919 % (count - MAX_JOBS + 1) or 0
   local names = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', offset, MAX_JOBS)
   local present = tonumber(redis.call('GET', clock) or 0)
   local scores = redis.call('ZMSCORE', turn, unpack(names))
   turns[turn] = turns[turn] or {}
-  local first = NEVER
+  local first, rank_of = NEVER, {}
   for i, name in ipairs(names) do
+    rank_of[name] = i
     turns[turn][name] = math.max(turns[turn][name] or tonumber(scores[i] or 0), present)
     first = math.min(first, turns[turn][name])
   end
   if first > present then redis.call('SET', clock, string.format('%.6f', first), 'EX', DAY_S) end
   local at = turns[turn]
   table.sort(names, function(a, b)
-    if at[a] == at[b] then return a < b end
+    if at[a] == at[b] then return rank_of[a] < rank_of[b] end
     return at[a] < at[b]
   end)
   return names
@@ -557,6 +601,7 @@ local function record_group()
   for job, n in pairs(taken_of) do
     if n > 0 then note_start(job, n) end
   end
+  for host, index in pairs(probes) do set(host_of(host), 'probing', string.format('%d %d', group, index)) end
   return group
 end
 
@@ -584,4 +629,5 @@ end
 for i = 5, #ARGV, 2 do
   if served[ARGV[i]] or #records >= limit then soonest(ARGV[i]) end
 end
+for i, under in ipairs(chunks) do chunks[i] = write_terms(under) end
 return { group, wait, redis.call('ZCOUNT', LEASES, '-inf', now), ended, chunks, records }

@@ -164,11 +164,27 @@ local function buckets_for(n)
   return base, buckets - base
 end
 
--- A host's hash as a table of texts.
+-- A host's hash as a table; all but a few fields are numbers.
+local TEXTS = { owner = true, group = true, address = true, probing = true }
 local function read_host(host)
-  local flat, h = redis.call('HGETALL', host_key(host)), {}
-  for i = 1, #flat, 2 do h[flat[i]] = flat[i + 1] end
+  local flat, h = redis.call('HGETALL', host_key(host)), { inflight = 0 }
+  for i = 1, #flat, 2 do
+    local field = flat[i]
+    h[field] = TEXTS[field] and flat[i + 1] or tonumber(flat[i + 1])
+  end
   return h
+end
+
+-- What a job asks a bucket at, whose word that is, and what the bucket is booked at: the operator's word, the job's,
+-- that of robots.txt where it is stricter than the default, the default. A job slower than others waits by itself; one with no limit books nothing. 0 is
+-- unlimited. `j` has rate (nil: it does not say), rate0 and robots; `b` has rate and delay.
+local function wanted_rate(j, b)
+  if b.rate then return b.rate, 'operator', b.rate end
+  local plain, source = j.rate0, 'default'
+  if b.delay and j.robots and (plain == 0 or 1 / b.delay < plain) then plain, source = 1 / b.delay, 'robots' end
+  if not j.rate then return plain, source, plain end
+  if j.rate == 0 or plain == 0 or j.rate > plain then return j.rate, 'job', j.rate end
+  return j.rate, 'job', plain
 end
 
 -- What was decided about a host, and why: the last few are kept, for people.
@@ -188,7 +204,7 @@ local function keep_host(host, h)
   if h.set then
     redis.call('PERSIST', host_key(host))
   else
-    local rest = math.max(tonumber(h.hold) or 0, tonumber(h.gone) or 0, now) - now
+    local rest = math.max(h.hold or 0, h.gone or 0, now) - now
     redis.call('EXPIRE', host_key(host), DAY_S + math.ceil(rest / 1000))
   end
 end
@@ -198,6 +214,11 @@ local function list_hosts()
     redis.call('ZADD', HOSTS, unpack(listed, i, math.min(i + 999, #listed)))
   end
   listed = {}
+end
+
+-- A bucket of which something was learnt before it was asked is forgotten after a day like any other.
+local function lives_a_day(bucket)
+  if redis.call('HEXISTS', host_key(bucket), 'set') == 0 then redis.call('EXPIRE', host_key(bucket), DAY_S, 'NX') end
 end
 
 -- A host of this job may be asked for now, if it waits at all.
@@ -219,10 +240,13 @@ local function wake_waiters(bucket, most, touched)
   if #woken < most * 2 then redis.call('HDEL', host_key(bucket), 'waited') end
 end
 
--- Requests of a bucket came back: it has so many less in flight, and who waited may ask again.
-local function lower(bucket, b, n, touched)
-  local left = math.max(0, (tonumber(b.inflight or '') or 0) - n)
-  redis.call('HSET', host_key(bucket), 'inflight', left)
+-- Requests of a bucket came back: it has so many less in flight, and who waited may ask again. Other fields that are to
+-- be set are written along.
+local function lower(bucket, b, n, touched, fields)
+  fields = fields or {}
+  fields[#fields + 1] = 'inflight'
+  fields[#fields + 1] = math.max(0, b.inflight - n)
+  redis.call('HSET', host_key(bucket), unpack(fields))
   keep_host(bucket, b)
   if b.waited then wake_waiters(bucket, n + EXTRA_WOKEN, touched) end
 end
@@ -324,7 +348,6 @@ local function give_back(records, touched)
     end
   end
   for host, n in pairs(host_left) do
-    redis.call('HDEL', host_key(host), 'probing')
     host_returned(host, read_host(host), n, touched)
   end
   return host_left

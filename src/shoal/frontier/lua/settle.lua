@@ -8,8 +8,9 @@ local touched, states, hosts, reasons = {}, {}, {}, {}
 
 local function state_of(job)
   if states[job] == nil then
-    local j = redis.call('HMGET', job_key(job), 'state', 'host_pages', 'host_bytes')
-    states[job] = j[1] and { state = j[1], pages = (tonumber(j[2]) or 0) > 0, bytes = (tonumber(j[3]) or 0) > 0 } or false
+    local j = redis.call('HMGET', job_key(job), 'state', 'host_pages', 'host_bytes', 'rate', 'rate0', 'robots')
+    states[job] = j[1] and { state = j[1], pages = (tonumber(j[2]) or 0) > 0, bytes = (tonumber(j[3]) or 0) > 0,
+      rate = tonumber(j[4] or ''), rate0 = tonumber(j[5]) or 0, robots = j[6] == '1' } or false
   end
   return states[job]
 end
@@ -22,20 +23,14 @@ local function note_host(host, job, at)
       why = {} }
     hosts[host] = seen
   end
-  local latency, signal = tonumber(ARGV[at + 6]), ARGV[at + 9]
-  local probe = string.sub(signal, -1) == '?'
-  signal = string.gsub(signal, '%?$', '')
   seen.n = seen.n + 1
-  if tonumber(ARGV[at + 5]) > seen.hold then seen.hold, seen.why.hold = tonumber(ARGV[at + 5]), ARGV[at + 3] end
-  if latency > 0 then
-    seen.latency = seen.latency + latency
-    seen.timed = seen.timed + 1
-  end
-  if signal ~= '' then
-    seen[signal] = seen[signal] + 1
-    seen.why[signal] = ARGV[at + 3]
-  end
-  if probe then seen.probed = true end
+  local latency, hold, signal = tonumber(ARGV[at + 6]), tonumber(ARGV[at + 5]), ARGV[at + 9]
+  if hold > seen.hold then seen.hold, seen.why.hold = hold, ARGV[at + 3] end
+  if latency > 0 then seen.latency, seen.timed = seen.latency + latency, seen.timed + 1 end
+  if string.sub(signal, -1) == '?' then seen.probed, signal = true, string.sub(signal, 1, -2) end
+  if signal == '' then return end
+  seen[signal] = seen[signal] + 1
+  seen.why[signal] = ARGV[at + 3]
 end
 
 local function note_reason(job, outcome, reason)
@@ -96,20 +91,17 @@ end
 
 -- --- what is learnt about a host ---------------------------------------------------------------------------------
 
--- Fields of one hash that change; '' takes one away.
-local function Changes()
-  local set, gone = {}, {}
-  return function(field, value)
-    if value == '' then
-      gone[#gone + 1] = field
-    else
-      set[#set + 1] = field
-      set[#set + 1] = value
-    end
-  end, function(key)
-    if #set > 0 then redis.call('HSET', key, unpack(set)) end
-    if #gone > 0 then redis.call('HDEL', key, unpack(gone)) end
+-- Fields of one hash that change; nil takes one away.
+local function change(h, field, value)
+  if value == nil then
+    h.lost = h.lost or {}
+    h.lost[#h.lost + 1] = field
+  else
+    h.gained = h.gained or {}
+    h.gained[#h.gained + 1] = field
+    h.gained[#h.gained + 1] = value
   end
+  h[field] = value
 end
 
 local slowest = {} -- job → {ms, host, …}
@@ -121,72 +113,69 @@ local function write_slowest()
 end
 
 local SLOW_MS, FAST_MS = 2000, 1000
-local function learn_latency(host, h, seen, change)
+local function learn_latency(host, h, seen)
   if seen.timed == 0 then return end
   local mean = seen.latency / seen.timed
-  local before, calm = tonumber(h.latency or ''), tonumber(h.calm or '')
-  seen.now = math.floor(before and before * 0.7 + mean * 0.3 or mean)
-  seen.calm = calm and calm * 0.98 + mean * 0.02 or mean
-  change('latency', seen.now)
-  change('calm', string.format('%.1f', seen.calm))
-  slowest[seen.job] = slowest[seen.job] or {}
-  table.insert(slowest[seen.job], seen.now)
-  table.insert(slowest[seen.job], host)
-  if seen.now > SLOW_MS and not (h.slow and h.slow ~= '') then
-    change('slow', 1)
-    note(host, 'slow_lane', string.format('answers in %d ms', seen.now))
-  elseif seen.now < FAST_MS and h.slow and h.slow ~= '' then
-    change('slow', '')
-    note(host, 'fast_lane', string.format('answers in %d ms', seen.now))
+  change(h, 'latency', math.floor(h.latency and h.latency * 0.7 + mean * 0.3 or mean))
+  change(h, 'calm', math.floor(10 * (h.calm and h.calm * 0.98 + mean * 0.02 or mean)) / 10)
+  local slow = slowest[seen.job] or {}
+  slowest[seen.job] = slow
+  slow[#slow + 1] = h.latency
+  slow[#slow + 1] = host
+  if h.latency > SLOW_MS and not h.slow then
+    change(h, 'slow', 1)
+    note(host, 'slow_lane', string.format('answers in %d ms', h.latency))
+  elseif h.latency < FAST_MS and h.slow then
+    change(h, 'slow', nil)
+    note(host, 'fast_lane', string.format('answers in %d ms', h.latency))
   end
 end
 
 -- The breaker: failures in a row trip it, probes find out, and when they fail too the host counts as down.
 local FAILURES, PROBES, FIRST_PROBE_MS, LAST_PROBE_MS, DOWN_MS, LONGEST_DOWN_MS = 5, 5, 2000, 30000, 300000, 3600000
-local function reached(host, h, change)
-  if h.fails then change('fails', '') end
+local function reached(host, h)
+  if h.fails then change(h, 'fails', nil) end
   if not (h.trip or h.gone) then return end
-  for _, field in ipairs({ 'trip', 'probe_at', 'probing', 'gone', 'downs' }) do change(field, '') end
-  h.gone = nil
+  for _, field in ipairs({ 'trip', 'probe_at', 'probing', 'gone', 'downs' }) do change(h, field, nil) end
   note(host, 'reached', 'it answers again')
 end
 
-local function probe_failed(host, h, reason, change)
-  local trip = (tonumber(h.trip or '') or 0) + 1
-  change('probing', '')
-  if trip <= PROBES and not h.gone then
+local function probe_failed(host, h, reason)
+  local trip = (h.trip or 0) + 1
+  change(h, 'probing', nil)
+  if trip < PROBES and not h.gone then
     local delay = math.min(FIRST_PROBE_MS * 2 ^ trip, LAST_PROBE_MS)
-    change('trip', trip)
-    change('probe_at', now + delay)
+    change(h, 'trip', trip)
+    change(h, 'probe_at', now + delay)
     note(host, 'tripped', string.format('%s again: next probe in %d s', reason, delay / 1000))
     return
   end
-  local downs = (tonumber(h.downs or '') or 0) + 1
-  local rest = math.min(DOWN_MS * 2 ^ (downs - 1), LONGEST_DOWN_MS)
-  change('downs', downs)
-  change('gone', now + rest)
-  h.gone = now + rest
+  change(h, 'downs', (h.downs or 0) + 1)
+  local rest = math.min(DOWN_MS * 2 ^ (h.downs - 1), LONGEST_DOWN_MS)
+  change(h, 'gone', now + rest)
   note(host, 'down', string.format('%s in every probe: its requests are given up for %d s', reason, rest / 1000))
 end
 
-local function watch_breaker(host, h, seen, change)
+local function trip(host, h, seen)
+  change(h, 'fails', (h.fails or 0) + seen.down)
+  if h.fails < FAILURES then return end
+  change(h, 'trip', 0)
+  change(h, 'probe_at', now + FIRST_PROBE_MS)
+  note(host, 'tripped', string.format('%s %d times in a row: next probe in %d s', seen.why.down, h.fails,
+    FIRST_PROBE_MS / 1000))
+end
+
+local function watch_breaker(host, h, seen)
   if seen.ok + seen.alive + seen.busy > 0 then
-    change('quiet', now)
-    if seen.timed == 0 and not h.proven then change('proven', 1) end
+    change(h, 'quiet', now)
+    if seen.timed == 0 and not h.proven then change(h, 'proven', 1) end
   end
-  if seen.ok + seen.alive + seen.busy + seen.slow > 0 then return reached(host, h, change) end
+  if seen.ok + seen.alive + seen.busy + seen.slow > 0 then return reached(host, h) end
   local tripped = h.trip or h.gone
   if seen.probed and tripped then
-    if seen.down > 0 then probe_failed(host, h, seen.why.down, change) else change('probing', '') end
+    if seen.down > 0 then probe_failed(host, h, seen.why.down) else change(h, 'probing', nil) end
   elseif seen.down > 0 and not tripped then
-    local fails = (tonumber(h.fails or '') or 0) + seen.down
-    change('fails', fails)
-    if fails >= FAILURES then
-      change('trip', 0)
-      change('probe_at', now + FIRST_PROBE_MS)
-      note(host, 'tripped', string.format('%s %d times in a row: next probe in %d s', seen.why.down, fails,
-        FIRST_PROBE_MS / 1000))
-    end
+    trip(host, h, seen)
   end
 end
 
@@ -195,99 +184,94 @@ end
 -- when it comes often.
 local CUT_EVERY_MS, SLOWEST_PACE, CLIMB_S = 1000, 0.1, 20
 local SICK_AFTER_429, SICK = 0.05, 0.3
-local function measure_flow(b, seen, change)
-  local count, since = (tonumber(b.flow_n or '') or 0) + seen.n, tonumber(b.flow_at or '') or now
+
+-- Requests a second, of a bucket that has no limit to start from.
+local function measure_flow(b, seen)
+  local count, since = (b.flow_n or 0) + seen.n, b.flow_at or now
   if now - since < 1000 then
-    change('flow_n', count)
-    change('flow_at', since)
-    return tonumber(b.flow or '') or math.max(1, count * 1000 / math.max(now - since, 200))
+    change(b, 'flow_n', count)
+    if not b.flow_at then change(b, 'flow_at', now) end
+    return b.flow or math.max(1, count * 1000 / math.max(now - since, 200))
   end
-  local flow = count * 1000 / (now - since)
-  change('flow', string.format('%.3f', flow))
-  change('flow_n', 0)
-  change('flow_at', now)
-  return flow
+  change(b, 'flow', math.floor(count * 1000 / (now - since)) + 1)
+  change(b, 'flow_n', 0)
+  change(b, 'flow_at', now)
+  return b.flow
 end
 
-local function cut(bucket, b, seen, change, factor, why, flow)
-  local base, latency = tonumber(b.base or '') or 0, seen.now or tonumber(b.latency or '') or 0
-  if now - (tonumber(b.cut_at or '') or 0) < math.max(CUT_EVERY_MS, latency * 1.5) then return end
-  local from = tonumber(b.pace or '') or (base > 0 and base or flow or SLOWEST_PACE * 2)
+local function cut(bucket, b, base, factor, why, flow)
+  if now - (b.cut_at or 0) < math.max(CUT_EVERY_MS, (b.latency or 0) * 1.5) then return end
+  local from = b.pace or (base > 0 and base or flow)
   local pace = math.max(from * factor, math.min(SLOWEST_PACE, from))
-  change('pace', string.format('%.4f', pace))
-  change('wall', string.format('%.4f', from))
-  change('cut_at', now)
-  change('pace_at', now)
+  change(b, 'pace', string.format('%.4f', pace))
+  change(b, 'wall', string.format('%.4f', from))
+  change(b, 'cut_at', now)
+  change(b, 'pace_at', now)
   note(bucket, 'slowed', string.format('%s: %.3g → %.3g a second', why, from, pace))
 end
 
-local function climb(bucket, b, change)
-  local pace, wall = tonumber(b.pace), tonumber(b.wall)
-  local base = tonumber(b.base or '') or 0
-  local top = base > 0 and base or wall * 10
-  local step = top / CLIMB_S * math.min(now - tonumber(b.pace_at), 1000) / 1000
-  if pace > wall * 0.9 and pace < wall * 1.2 then step = step / 4 end
-  pace = pace + step
+local function climb(bucket, b, base)
+  local top = base > 0 and base or b.wall * 10
+  local step = top / CLIMB_S * math.min(now - b.pace_at, 1000) / 1000
+  if b.pace > b.wall * 0.9 and b.pace < b.wall * 1.2 then step = step / 4 end
+  local pace = b.pace + step
   if pace < top then
-    change('pace', string.format('%.4f', pace))
-    change('pace_at', now)
+    change(b, 'pace', string.format('%.4f', pace))
+    change(b, 'pace_at', now)
     return
   end
-  for _, field in ipairs({ 'pace', 'pace_at', 'wall', 'cut_at' }) do change(field, '') end
-  note(bucket, 'restored', string.format('back to %s', base > 0 and string.format('%.3g a second', base) or 'no limit'))
+  for _, field in ipairs({ 'pace', 'pace_at', 'wall', 'cut_at' }) do change(b, field, nil) end
+  note(bucket, 'restored', base > 0 and string.format('back to %.3g a second', base) or 'back to no limit')
 end
 
 -- The part of the last ten or so answers that were refusals or silence.
-local function measure_sickness(b, seen, change)
-  local asked = seen.ok + seen.alive + seen.busy + seen.slow
-  local before, kept = tonumber(b.sick or '') or 0, 0.9 ^ asked
-  local sick = asked == 0 and before or before * kept + (1 - kept) * (seen.busy + seen.slow) / asked
-  if sick > 0.001 then change('sick', string.format('%.3f', sick)) elseif b.sick then change('sick', '') end
+local function measure_sickness(b, seen)
+  local asked, bad = seen.ok + seen.alive + seen.busy + seen.slow, seen.busy + seen.slow
+  if asked == 0 or (bad == 0 and not b.sick) then return b.sick or 0 end
+  local kept = 0.9 ^ asked
+  local sick = (b.sick or 0) * kept + (1 - kept) * bad / asked
+  change(b, 'sick', sick > 0.001 and math.ceil(sick * 1000) / 1000 or nil)
   return sick
 end
 
-local function throttle(bucket, b, seen, change)
-  local base = tonumber(b.base or '')
-  local flow = base == 0 and measure_flow(b, seen, change) or nil
-  local sick = measure_sickness(b, seen, change)
+local function throttle(bucket, b, h, seen)
+  local base = states[seen.job] and wanted_rate(states[seen.job], b) or 0
+  local flow = base == 0 and measure_flow(b, seen) or nil
+  local sick = measure_sickness(b, seen)
+  local slower = seen.timed > 0 and base > 0 and h.latency > 3 * h.calm and h.latency - h.calm > 1000
   if seen.busy + seen.slow > 0 then
     if sick < (seen.why.busy == 'http_429' and SICK_AFTER_429 or SICK) then return end
-    cut(bucket, b, seen, change, 0.5, seen.why.busy or seen.why.slow, flow)
-  elseif base and base > 0 and seen.now and seen.now > 3 * seen.calm and seen.now - seen.calm > 1000
-    and (tonumber(b.pace or '') or base) > base / 8 then
-    cut(bucket, b, seen, change, 0.75, string.format('answers in %d ms, usually in %d', seen.now, seen.calm), flow)
+    cut(bucket, b, base, 0.5, seen.why.busy or seen.why.slow, flow)
+  elseif slower and (b.pace or base) > base / 8 then
+    cut(bucket, b, base, 0.75, string.format('answers in %d ms, usually in %d', h.latency, h.calm), flow)
   elseif seen.ok > 0 and b.pace then
-    climb(bucket, b, change)
+    climb(bucket, b, base)
   end
 end
 
-local function hold(bucket, b, seen, change)
-  if seen.hold == 0 then return end
+local function hold(bucket, b, seen)
   -- A short Retry-After must not cut a longer one that another worker has heard.
-  local before = tonumber(b.hold or '') or 0
-  if now + seen.hold <= before then return end
-  change('hold', now + seen.hold)
-  b.hold = now + seen.hold
+  if seen.hold == 0 or now + seen.hold <= (b.hold or 0) then return end
+  change(b, 'hold', now + seen.hold)
   note(bucket, 'held', string.format('%s: it asked for %d s', seen.why.hold, seen.hold / 1000))
+end
+
+local function return_to(bucket, b, n)
+  if b.lost then redis.call('HDEL', host_key(bucket), unpack(b.lost)) end
+  lower(bucket, b, n, touched, b.gained)
 end
 
 local function learn(host, seen)
   local h = read_host(host)
-  local change, write = Changes()
-  learn_latency(host, h, seen, change)
-  watch_breaker(host, h, seen, change)
-  if h.group then
-    local b = read_host(h.group)
-    local change_group, write_group = Changes()
-    throttle(h.group, b, seen, change_group)
-    hold(h.group, b, seen, change_group)
-    write_group(host_key(h.group))
-  else
-    throttle(host, h, seen, change)
-    hold(host, h, seen, change)
-  end
-  write(host_key(host))
-  host_returned(host, h, seen.n, touched)
+  local bucket, b = host, h
+  if h.group then bucket, b = h.group, read_host(h.group) end
+  learn_latency(host, h, seen)
+  watch_breaker(host, h, seen)
+  throttle(bucket, b, h, seen)
+  hold(bucket, b, seen)
+  return_to(host, h, seen.n)
+  if b ~= h then return_to(bucket, b, seen.n) end
+  if h.address then lower(h.address, read_host(h.address), seen.n, touched) end
 end
 
 -- --- in the order of the leases ----------------------------------------------------------------------------------
