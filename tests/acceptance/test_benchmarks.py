@@ -16,7 +16,7 @@ def _bench(*words: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": "src", "COLUMNS": "200"},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=300,
         check=False,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -135,7 +135,6 @@ def test_limits_of_operator_job_robots_and_default_hold_whoever_fetches(crew: Cr
         _assert_kept(_of(site, "h4"), rate=4, parallel=2)
 
 
-@pytest.mark.xfail(strict=True, reason="at its cap, a job is asked again at the default rate rather than its own")
 def test_a_job_slower_than_the_default_keeps_its_own_rate(crew: Crew) -> None:
     with _serve(h1=Manner(0.02)) as site:
         crew.finish(crew.submit(_urls(site, "h1", 7), rate=2, parallel=1, robots=False))
@@ -149,7 +148,7 @@ def test_what_waits_for_a_slow_robots_txt_is_not_let_go_at_once(crew: Crew) -> N
         _assert_kept(_of(site, "h1"), rate=2, parallel=8)
 
 
-@pytest.mark.xfail(strict=True, reason="jobs take turns on a host even when one of them may not be asked for yet")
+@pytest.mark.xfail(strict=True, reason="each request takes as much of the shared bucket as its own job's rate says")
 def test_a_job_that_goes_slowly_does_not_slow_others_down_on_its_host(crew: Crew) -> None:
     with _serve(h1=Manner(0.02)) as site:
         fast = crew.submit(_urls(site, "h1", 40, "fast"), rate=20, parallel=4, robots=False)
