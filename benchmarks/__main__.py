@@ -1,17 +1,22 @@
-"""Runs the benchmarks: `python -m benchmarks [crawl|api] [--rounds 3] [--pages 20000] [--only NAME]… [--quick]`."""
+"""Runs the benchmarks: `python -m benchmarks [crawl|api|politeness] [--rounds 3] [--only NAME]… [--quick]`."""
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from benchmarks import latency, machine, memory, process, server, table
+from benchmarks import group, latency, machine, memory, process, server, table
 from benchmarks.api import group as api
 from benchmarks.lineup import CONTENDERS, Contender
 from benchmarks.measure import measure
+from benchmarks.politeness import group as politeness
 from benchmarks.result import Failure, Reading, Results, Row
 
 QUICK_PAGES = 1_000
-GROUPS = {"crawl": [contender.name for contender in CONTENDERS], "api": [*api.BENCHMARKS]}
+GROUPS = {
+    "crawl": [contender.name for contender in CONTENDERS],
+    "api": [*api.BENCHMARKS],
+    "politeness": [*politeness.NAMES],
+}
 
 
 def main() -> int:
@@ -20,12 +25,14 @@ def main() -> int:
     process.exit_on_term()
     wanted = _wanted(options)
     found, rows = _crawls(options, wanted)
-    api_rows, failures = api.run([name for name in api.BENCHMARKS if name in wanted], quick=options.quick)
+    api_rows, failures = _group(api.BENCHMARKS, wanted, options)
+    polite_rows, more_failures = _group(politeness.benchmarks(options.seconds), wanted, options)
     results = Results(
         readings=tuple(one for one in found if isinstance(one, Reading)),
-        failures=(*(one for one in found if isinstance(one, Failure)), *failures),
+        failures=(*(one for one in found if isinstance(one, Failure)), *failures, *more_failures),
         rows=tuple(rows),
         api_rows=tuple(api_rows),
+        polite_rows=tuple(polite_rows),
     )
     # Saved first: a closed terminal must not cost the results. A quick run, or one of a group, must not replace
     # a whole one.
@@ -42,6 +49,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pages", type=int, default=20_000, help="pages of the site (20000)")
     names = [name for group in GROUPS.values() for name in group]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=", ".join(names))
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long `limits` watches its hosts (60)")
     parser.add_argument("--quick", action="store_true", help="one round on a small site, to see that all works")
     return parser.parse_args()
 
@@ -49,6 +57,12 @@ def _options() -> argparse.Namespace:
 def _wanted(options: argparse.Namespace) -> list[str]:
     groups = [GROUPS[options.group]] if options.group else GROUPS.values()
     return [name for group in groups for name in group if not options.only or name in options.only]
+
+
+def _group(
+    benchmarks: Mapping[str, group.Measure], wanted: Sequence[str], options: argparse.Namespace
+) -> tuple[list[Row], list[Failure]]:
+    return group.run(benchmarks, [name for name in benchmarks if name in wanted], quick=options.quick)
 
 
 def _crawls(options: argparse.Namespace, wanted: Sequence[str]) -> tuple[list[Reading | Failure], list[Row]]:

@@ -72,6 +72,8 @@ class Results:
     rows: tuple[Row, ...] = ()
     api_rows: tuple[Row, ...] = ()
     """Of the control plane."""
+    polite_rows: tuple[Row, ...] = ()
+    """Of politeness."""
 
     def of(self, contender: str) -> list[Reading]:
         """Return the readings of one contender, by round."""

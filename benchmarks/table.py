@@ -59,6 +59,8 @@ def _grids(results: Results) -> Iterator[Grid]:
         yield _rows("Other figures", results.rows)
     if results.api_rows:
         yield _rows("The control plane", results.api_rows)
+    if results.polite_rows:
+        yield _rows("Politeness", results.polite_rows)
     yield _bars(judge(results))
 
 

@@ -1,18 +1,7 @@
-"""The benchmarks of this group, and how one of them is run: within bounds, and whatever happens."""
-
-import signal
-import sys
-import time
-import traceback
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from types import FrameType
-from typing import NoReturn
+"""The benchmarks of this group."""
 
 from benchmarks.api import busy, cursor, killed, listeners, stream, submit
-from benchmarks.result import Failure, Row
-
-Measure = Callable[[bool], list[Row]]
+from benchmarks.group import Measure
 
 BENCHMARKS: dict[str, Measure] = {
     "submit": submit.measure,
@@ -22,37 +11,3 @@ BENCHMARKS: dict[str, Measure] = {
     "cursor": cursor.measure,
     "killed": killed.measure,
 }
-LIMIT_S = 900
-"""For one benchmark; one that takes longer has failed."""
-
-
-def run(names: Sequence[str], *, quick: bool) -> tuple[list[Row], list[Failure]]:
-    """Measure one after the other; one that fails leaves the others alone."""
-    rows: list[Row] = []
-    failures: list[Failure] = []
-    for name in names:
-        started = time.monotonic()
-        try:
-            with _time_limit(LIMIT_S):
-                rows += BENCHMARKS[name](quick)
-            said = "done"
-        except Exception as exc:  # noqa: BLE001 - whatever it is, it must not cost what the others have measured
-            traceback.print_exc()
-            failures.append(Failure(name, 1, f"{type(exc).__name__}: {exc}"))
-            said = "failed"
-        print(f"{name}: {said} in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
-    return rows, failures
-
-
-@contextmanager
-def _time_limit(seconds: int) -> Generator[None]:
-    def give_up(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise TimeoutError(f"not done after {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)

@@ -16,7 +16,7 @@ def _bench(*words: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": "src", "COLUMNS": "200"},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=300,
         check=False,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -44,5 +44,25 @@ def test_the_short_benchmark_of_the_control_plane_measures_all_of_it() -> None:
         "CPU of the API with 20 listeners",
         "2,000 pages read by cursor on SQLite: rows missed",
         "12 submissions under kill -9 of the API: promised jobs lost",
+    ):
+        assert figure in shown, ended.stdout
+
+
+def test_the_short_benchmark_of_politeness_measures_all_of_it() -> None:
+    ended = _bench("politeness")
+    for name in ("limits", "urgent", "slow-host", "shares", "refused", "dead-hosts", "redis-time"):
+        assert f"{name}: done in" in ended.stderr
+    shown = " ".join(ended.stdout.split())
+    for figure in (
+        "worst window above burst and rate",
+        "hosts that ever saw more at once than their cap",
+        "share of the allowed rate used",
+        "an urgent URL under a batch crawl",
+        "19 fast hosts beside one that takes",
+        "jobs of weight 3 and 1 on one host",
+        "one job against 20 of another tenant",
+        "most requests in any second",
+        "50 hosts that refuse connections",
+        "Redis time of lease and settle a page: 20 hosts",
     ):
         assert figure in shown, ended.stdout
