@@ -29,6 +29,8 @@ SHORTEST_LIFETIME = timedelta(minutes=5)
 LONGEST_LIFETIME = timedelta(hours=24)
 """Of a copy, whatever it says itself."""
 FAILURE_LIFETIME = timedelta(milliseconds=500)
+COPY_S = 0.05
+"""To read a copy that another worker has fetched takes less than this."""
 MAX_ORIGINS = 10_000
 MAX_TEXT = 16_000_000
 """Bytes of all files that a process has at hand."""
@@ -151,9 +153,19 @@ class RobotsCache:
             return known.tell()
         asking = self._asking.get(origin)
         if asking is not None:
-            return (await asyncio.shield(asking)).tell()
+            return await self._with_others(asking)
         found = await asyncio.shield(self._ask(url, fetch))
         return found.tell(found.hops)
+
+    async def _with_others(self, asking: asyncio.Task[_Known]) -> Rules:
+        """Wait for a copy that is being read; who would wait for the host itself had better come again.
+
+        All who wait for it here would else ask the host for their pages in the same moment.
+        """
+        done, _ = await asyncio.wait({asking}, timeout=COPY_S)
+        if not done:
+            raise FetchError("robots_pending", "the robots.txt is being fetched")
+        return asking.result().tell()
 
     def _ask(self, url: Url, fetch: Fetch) -> asyncio.Task[_Known]:
         """In a task of its own: who asked may give up, and the others wait on."""

@@ -234,11 +234,21 @@ class Frontier:
     # --- a request's way ----------------------------------------------------------------------------------------
 
     def lease(
-        self, *, queues: Sequence[str], limit: int, lease_for: timedelta, most: Mapping[str, int] | None = None
+        self,
+        *,
+        queues: Sequence[str],
+        limit: int,
+        lease_for: timedelta,
+        most: Mapping[str, int] | None = None,
+        unproven: int = 64,
     ) -> LeaseBatch:
-        """Give one worker the requests that may be fetched now; `most` of them from some queues."""
+        """Give one worker the requests that may be fetched now; `most` of them from some queues.
+
+        A host that has no cap and has never answered takes so many at once.
+        """
         limit = min(limit, LEASE_AT_MOST)
-        args: list[Arg] = [limit, ms(lease_for), self._manners.address_parallel, int(self._manners.introduces)]
+        manners = self._manners
+        args: list[Arg] = [limit, ms(lease_for), manners.address_parallel, int(manners.introduces), unproven]
         for queue in queues:
             args += (queue, limit if most is None else most.get(queue, limit))
         return read_batch(self._scripts.call("lease", args))

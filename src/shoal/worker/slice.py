@@ -38,6 +38,9 @@ LINGER_S = 1.0
 """Stay for work that is due within this time."""
 BATCH_WAIT_S = 0.02
 """Results wait this long for company before they are delivered."""
+FEW_VISITS = 32
+SHORT_WAIT_S = 0.005
+"""With few visits under way there is little company to come, and hosts at their cap wait for the settlement."""
 BATCH_SIZE = 64
 MAX_BACKOFF_S = 5.0
 RING_EVERY_S = 0.5
@@ -45,6 +48,8 @@ RING_EVERY_S = 0.5
 UNKNOWN_JOB_DELAY = timedelta(seconds=15)
 INTRODUCE_DELAY = timedelta(seconds=1)
 """Before a host whose name leads nowhere is looked up again."""
+UNPROVEN = 4
+"""Sockets for a host without a cap until it has answered: fifty that swallow connections must not take them all."""
 MAX_PILE = 4
 """Undelivered results for each socket, beyond which nothing more is leased."""
 
@@ -189,7 +194,9 @@ class Slice:
         limits = self._limits
         most = self._most()
         batch = await self._in_thread(
-            lambda: self._tools.frontier.lease(queues=limits.queues, limit=free, lease_for=limits.lease_for, most=most)
+            lambda: self._tools.frontier.lease(
+                queues=limits.queues, limit=free, lease_for=limits.lease_for, most=most, unproven=UNPROVEN
+            )
         )
         await self._start_all(batch.leases)
         for job in batch.ended:
@@ -286,7 +293,7 @@ class Slice:
         while True:
             await self._results_wait.wait()
             if len(self._desk.results) < BATCH_SIZE and self._desk.visits and not self._draining:
-                await asyncio.sleep(BATCH_WAIT_S)
+                await asyncio.sleep(BATCH_WAIT_S if len(self._desk.visits) > FEW_VISITS else SHORT_WAIT_S)
             self._results_wait.clear()
             self._desk.delivering, self._desk.results = self._desk.results, []
             await self._deliver(self._desk.delivering)

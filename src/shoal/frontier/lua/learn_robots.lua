@@ -9,7 +9,9 @@ else
   if redis.call('HGET', host_key(bucket), 'delay') ~= ARGV[2] then
     note(bucket, 'crawl_delay', string.format('robots.txt asks for %s s between requests', ARGV[2]))
   end
-  redis.call('HSET', host_key(bucket), 'delay', ARGV[2])
+  -- The robots.txt was a request as well: the next one waits as long as it asks for.
+  local slot = math.max(tonumber(redis.call('HGET', host_key(bucket), 'slot') or 0), now + tonumber(ARGV[2]) * 1000)
+  redis.call('HSET', host_key(bucket), 'delay', ARGV[2], 'slot', string.format('%.3f', slot))
   lives_a_day(bucket)
 end
 redis.call('DEL', robots_key(ARGV[3]))

@@ -1,7 +1,8 @@
 -- lease.lua: give one worker the requests that may be fetched now.
 -- ARGV[1] limit   ARGV[2] lease_ms   ARGV[3] requests at once to one address (0 = any)
 -- ARGV[4] 1 when a host must be introduced (`meet`) before it is asked
--- ARGV[5..] pairs: queue, requests from it at most; the most urgent queue first
+-- ARGV[5] requests at once to a host that has no cap and has never answered
+-- ARGV[6..] pairs: queue, requests from it at most; the most urgent queue first
 -- returns {group, ms until more is due (0 = at once, -1 = nothing waits), expired leases,
 --   {job that ended by this call, …}, {'queue mark rate parallel source count', …}, {record, …}}
 --
@@ -9,9 +10,9 @@
 -- theirs, of each job its ready hosts, of each host as many entries as its rate, its cap and the batch allow. A host
 -- that several jobs want goes to the one whose turn it is on that host.
 local limit, lease_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
-local address_cap, introduces = tonumber(ARGV[3]), ARGV[4] == '1'
+local address_cap, introduces, unproven = tonumber(ARGV[3]), ARGV[4] == '1', tonumber(ARGV[5])
 local MAX_JOBS, MAX_HOSTS, PASSES, QUANTUM, RIVALS = 64, 256, 8, 8, 8
-local BURST_MS, UNPROVEN_CAP, RECHECK_MS, INTRODUCE_MS, SILENT_MS, MET_MS = 100, 64, 10000, 200, 2000, 3600000
+local BURST_MS, RECHECK_MS, INTRODUCE_MS, SILENT_MS, MET_MS = 100, 10000, 200, 2000, 3600000
 local RANK = { high = 0, batch = 1, slow = 2 }
 local rank = 0 -- of the queue that is being served: the urgent are woken first
 local records, chunks, taken_of, touched, shrunk, ended, probes = {}, {}, {}, {}, {}, {}, {}
@@ -82,9 +83,23 @@ end
 
 -- --- limits ------------------------------------------------------------------------------------------------------
 
+-- A bucket that several jobs want is booked at the highest rate that any of them has lately asked at: the slower ones
+-- wait by themselves, and hold up nobody.
+local TOP_MS = 10000
+local function highest(b, booked)
+  local top = b.top and now - b.top_at < TOP_MS and b.top or 0
+  if booked < top then return top end
+  if booked > top or now - b.top_at > TOP_MS / 10 then
+    set(b, 'top', booked)
+    set(b, 'top_at', now)
+  end
+  return booked
+end
+
 -- What holds now: below all words, the pace that the host can take.
-local function rate_of(j, b)
+local function rate_of(j, h, b)
   local rate, source, booked = wanted_rate(j, b)
+  if flag(h.shared) and booked > 0 and not b.rate then booked = highest(b, booked) end
   if b.pace then
     if rate == 0 or b.pace < rate then rate, source = b.pace, 'throttle' end
     if booked == 0 or b.pace < booked then booked = b.pace end
@@ -94,7 +109,7 @@ end
 
 local function parallel_of(j, h, b)
   local parallel = b.parallel or j.parallel or j.parallel0
-  if parallel == 0 and not (h.latency or h.proven) then return UNPROVEN_CAP end
+  if parallel == 0 and not (h.latency or h.proven) then return unproven end
   return parallel
 end
 
@@ -133,7 +148,7 @@ local function room(place, want)
   end
   local mark, n = breaker(place, h, want)
   if not mark then return 0 end
-  local rate, source, booked = rate_of(j, b)
+  local rate, source, booked = rate_of(j, h, b)
   local parallel = parallel_of(j, h, b)
   local under = { mark = mark, rate = rate, source = source, booked = booked, parallel = parallel, b = b }
   if mark == '!' then return n, under end
@@ -291,54 +306,56 @@ end
 
 -- --- taking ------------------------------------------------------------------------------------------------------
 
-local turns = {} -- key of a zset → name → virtual time
-local charged = {} -- queue → tenant → jobs whose turn has moved on
+-- Virtual times: queue → tenant, queue → job; and whose turn has moved on: queue → tenant → jobs.
+local tenant_turns, job_turns, charged = {}, {}, {}
 
-local function move_on(key, name, n)
-  turns[key] = turns[key] or {}
-  turns[key][name] = (turns[key][name] or tonumber(redis.call('ZSCORE', key, name) or 0)) + n
+local function turns_of(turns, queue)
+  turns[queue] = turns[queue] or {}
+  return turns[queue]
 end
 
 local function charge(queue, j, n)
-  move_on(turn_key(queue), j.tenant, n / weight_of_tenant(j.tenant))
-  move_on(turn_jobs_key(queue, j.tenant), j.name, n / j.weight)
-  charged[queue] = charged[queue] or {}
-  charged[queue][j.tenant] = charged[queue][j.tenant] or {}
-  charged[queue][j.tenant][j.name] = true
-end
-
-local function write_turn(key, name)
-  redis.call('ZADD', key, string.format('%.6f', turns[key][name]), name)
+  local tenants, jobs = turns_of(tenant_turns, queue), turns_of(job_turns, queue)
+  -- A rival may be served although neither it nor its tenant was looked at.
+  local tenant_turn = tenants[j.tenant] or tonumber(redis.call('ZSCORE', turn_key(queue), j.tenant) or 0)
+  local job_turn = jobs[j.name] or tonumber(redis.call('ZSCORE', turn_jobs_key(queue, j.tenant), j.name) or 0)
+  tenants[j.tenant] = tenant_turn + n / weight_of_tenant(j.tenant)
+  jobs[j.name] = job_turn + n / j.weight
+  local moved = turns_of(charged, queue)
+  moved[j.tenant] = moved[j.tenant] or {}
+  moved[j.tenant][j.name] = true
 end
 
 local function write_turns()
   for queue, tenants in pairs(charged) do
     for tenant, jobs in pairs(tenants) do
-      write_turn(turn_key(queue), tenant)
-      for job in pairs(jobs) do write_turn(turn_jobs_key(queue, tenant), job) end
+      redis.call('ZADD', turn_key(queue), string.format('%.6f', tenant_turns[queue][tenant]), tenant)
+      for job in pairs(jobs) do
+        redis.call('ZADD', turn_jobs_key(queue, tenant), string.format('%.6f', job_turns[queue][job]), job)
+      end
     end
   end
 end
 
+-- Take at most n entries, the most urgent level first; tells whether more are left.
 local function pop(job, host, n)
-  local got = 0
+  local got, first, normal, last = 0, queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2)
   while got < n do
-    local popped = redis.call('LMPOP', 3, queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2),
-      'LEFT', 'COUNT', n - got)
-    if not popped then break end
+    local popped = redis.call('LMPOP', 3, first, normal, last, 'LEFT', 'COUNT', n - got)
+    if not popped then return got, false end
     local start = job .. ' ' .. host .. ' ' .. string.sub(popped[1], -1) .. ' '
     for _, entry in ipairs(popped[2]) do
       records[#records + 1] = start .. entry
       got = got + 1
     end
   end
-  return got
+  return got, redis.call('EXISTS', first, normal, last) > 0
 end
 
 -- When may the host be asked again for this job?
-local function reschedule(place, under, got, n)
+local function reschedule(place, under, more)
   local j, b = place.job, under.b
-  if got < n or not has_entries(j.name, place.host) then
+  if not more then
     redis.call('ZREM', place.list, place.host)
     if flag(host_of(place.host).shared) then leave_rivals(place.queue, place.host, j.tenant, j.name) end
   elseif under.mark == '~' then
@@ -357,6 +374,10 @@ end
 
 local function count_in_flight(h, b, got)
   if h.inflight == 0 then set(h, 'quiet', now) end
+  if not h.latency then
+    listed[#listed + 1] = now
+    listed[#listed + 1] = h.name
+  end
   set(h, 'inflight', h.inflight + got)
   if b ~= h then set(b, 'inflight', b.inflight + got) end
   if h.address then
@@ -400,7 +421,7 @@ end
 
 local function serve_place(place, n, under)
   local j, queue = place.job, place.queue
-  local got = pop(j.name, place.host, n)
+  local got, more = pop(j.name, place.host, n)
   if got > 0 then
     book(place, under, got)
     note_terms(queue, under, got)
@@ -410,7 +431,7 @@ local function serve_place(place, n, under)
     if flag(host_of(place.host).shared) then charge_on_host(queue, place.host, j, got) end
     if j.host_seconds > 0 then redis.call('HSETNX', spend_key(j.name), 's ' .. place.host, now) end
   end
-  reschedule(place, under, got, n)
+  reschedule(place, under, more)
   return got
 end
 
@@ -526,51 +547,54 @@ end
 
 -- The due members of a rotation by their turn. One that was idle starts at the present virtual time: it neither saves
 -- up nor waits. Of more than fit, those that wait longest are looked at, and every other time any.
-local function in_turn(due, turn, clock)
+local function in_turn(due, turn, clock, turns)
   local count = redis.call('ZCOUNT', due, '-inf', now)
   if count == 0 then return {} end
   local offset = count > MAX_JOBS and now % 2 == 1 and now % 100003 * 7919 % (count - MAX_JOBS + 1) or 0
   local names = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', offset, MAX_JOBS)
   local present = tonumber(redis.call('GET', clock) or 0)
   local scores = redis.call('ZMSCORE', turn, unpack(names))
-  turns[turn] = turns[turn] or {}
   local first, rank_of = NEVER, {}
   for i, name in ipairs(names) do
     rank_of[name] = i
-    turns[turn][name] = math.max(turns[turn][name] or tonumber(scores[i] or 0), present)
-    first = math.min(first, turns[turn][name])
+    turns[name] = math.max(turns[name] or tonumber(scores[i] or 0), present)
+    first = math.min(first, turns[name])
   end
   if first > present then redis.call('SET', clock, string.format('%.6f', first), 'EX', DAY_S) end
-  local at = turns[turn]
   table.sort(names, function(a, b)
-    if at[a] == at[b] then return rank_of[a] < rank_of[b] end
-    return at[a] < at[b]
+    if turns[a] == turns[b] then return rank_of[a] < rank_of[b] end
+    return turns[a] < turns[b]
   end)
   return names
 end
 
 -- Let the members of a rotation take in turn, until they have enough or nothing is left.
-local function share(due, turn, clock, want, take)
-  local got, names = 0, in_turn(due, turn, clock)
+local function share(names, turns, want, take)
+  local got = 0
   while #names > 0 and got < want do
     local quota = math.min(want - got, math.max(QUANTUM, math.ceil((want - got) / #names)))
     local name = table.remove(names, 1)
     local taken = take(name, quota)
     got = got + taken
     if taken >= quota then
-      local at, place = turns[turn], 1
-      while names[place] and at[names[place]] <= at[name] do place = place + 1 end
+      local place = 1
+      while names[place] and turns[names[place]] <= turns[name] do place = place + 1 end
       table.insert(names, place, name)
     end
   end
   return got
 end
 
+local function take_from_tenant(queue, tenant, want)
+  local turns = turns_of(job_turns, queue)
+  local jobs = in_turn(due_jobs_key(queue, tenant), turn_jobs_key(queue, tenant), clock_jobs_key(queue, tenant), turns)
+  return share(jobs, turns, want, function(job, quota) return take_from_job(queue, job, quota) end)
+end
+
 local function serve(queue, most)
-  return share(due_key(queue), turn_key(queue), clock_key(queue), most, function(tenant, quota)
-    return share(due_jobs_key(queue, tenant), turn_jobs_key(queue, tenant), clock_jobs_key(queue, tenant), quota,
-      function(job, want) return take_from_job(queue, job, want) end)
-  end)
+  local turns = turns_of(tenant_turns, queue)
+  local tenants = in_turn(due_key(queue), turn_key(queue), clock_key(queue), turns)
+  return share(tenants, turns, most, function(tenant, quota) return take_from_tenant(queue, tenant, quota) end)
 end
 
 -- --- the answer --------------------------------------------------------------------------------------------------
@@ -622,19 +646,20 @@ local function soonest(queue)
 end
 
 local served = {}
-for i = 5, #ARGV, 2 do
+for i = 6, #ARGV, 2 do
   local most = math.min(limit - #records, tonumber(ARGV[i + 1]))
   rank = RANK[string.match(ARGV[i], '%.(.*)$')] or 1
   served[ARGV[i]] = most > 0 and serve(ARGV[i], most) < tonumber(ARGV[i + 1])
 end
 local group = #records > 0 and record_group() or 0
 write_hosts()
+list_hosts()
 write_turns()
 write_sums()
 for job in pairs(touched) do
   if shrunk[job] and ends_now(job) then ended[#ended + 1] = job else refresh_due(job) end
 end
-for i = 5, #ARGV, 2 do
+for i = 6, #ARGV, 2 do
   if served[ARGV[i]] or #records >= limit then soonest(ARGV[i]) end
 end
 for i, under in ipairs(chunks) do chunks[i] = write_terms(under) end

@@ -167,7 +167,8 @@ end
 -- A host's hash as a table; all but a few fields are numbers.
 local TEXTS = { owner = true, group = true, address = true, probing = true }
 local function read_host(host)
-  local flat, h = redis.call('HGETALL', host_key(host)), { inflight = 0 }
+  local key = host_key(host)
+  local flat, h = redis.call('HGETALL', key), { inflight = 0, key = key }
   for i = 1, #flat, 2 do
     local field = flat[i]
     h[field] = TEXTS[field] and flat[i + 1] or tonumber(flat[i + 1])
@@ -202,10 +203,10 @@ local function keep_host(host, h)
   listed[#listed + 1] = now
   listed[#listed + 1] = host
   if h.set then
-    redis.call('PERSIST', host_key(host))
+    redis.call('PERSIST', h.key)
   else
     local rest = math.max(h.hold or 0, h.gone or 0, now) - now
-    redis.call('EXPIRE', host_key(host), DAY_S + math.ceil(rest / 1000))
+    redis.call('EXPIRE', h.key, DAY_S + math.ceil(rest / 1000))
   end
 end
 
@@ -246,7 +247,7 @@ local function lower(bucket, b, n, touched, fields)
   fields = fields or {}
   fields[#fields + 1] = 'inflight'
   fields[#fields + 1] = math.max(0, b.inflight - n)
-  redis.call('HSET', host_key(bucket), unpack(fields))
+  redis.call('HSET', b.key, unpack(fields))
   keep_host(bucket, b)
   if b.waited then wake_waiters(bucket, n + EXTRA_WOKEN, touched) end
 end

@@ -104,11 +104,25 @@ local function change(h, field, value)
   h[field] = value
 end
 
-local slowest = {} -- job → {ms, host, …}
+local slowest = {} -- job → {least = ms that it takes to be among them, ms, host, …}
+local function note_slowest(job, host, latency)
+  local slow = slowest[job]
+  if not slow then
+    local last = redis.call('ZRANGE', slow_key(job), -SLOWEST, -SLOWEST, 'WITHSCORES')
+    slow = { least = tonumber(last[2] or -1) }
+    slowest[job] = slow
+  end
+  if latency <= slow.least and not redis.call('ZSCORE', slow_key(job), host) then return end
+  slow[#slow + 1] = latency
+  slow[#slow + 1] = host
+end
+
 local function write_slowest()
   for job, flat in pairs(slowest) do
-    redis.call('ZADD', slow_key(job), unpack(flat))
-    redis.call('ZREMRANGEBYRANK', slow_key(job), 0, -SLOWEST - 1)
+    if #flat > 0 then
+      redis.call('ZADD', slow_key(job), unpack(flat))
+      redis.call('ZREMRANGEBYRANK', slow_key(job), 0, -SLOWEST - 1)
+    end
   end
 end
 
@@ -118,10 +132,7 @@ local function learn_latency(host, h, seen)
   local mean = seen.latency / seen.timed
   change(h, 'latency', math.floor(h.latency and h.latency * 0.7 + mean * 0.3 or mean))
   change(h, 'calm', math.floor(10 * (h.calm and h.calm * 0.98 + mean * 0.02 or mean)) / 10)
-  local slow = slowest[seen.job] or {}
-  slowest[seen.job] = slow
-  slow[#slow + 1] = h.latency
-  slow[#slow + 1] = host
+  note_slowest(seen.job, host, h.latency)
   if h.latency > SLOW_MS and not h.slow then
     change(h, 'slow', 1)
     note(host, 'slow_lane', string.format('answers in %d ms', h.latency))
@@ -185,23 +196,14 @@ end
 local CUT_EVERY_MS, SLOWEST_PACE, CLIMB_S = 1000, 0.1, 20
 local SICK_AFTER_429, SICK = 0.05, 0.3
 
--- Requests a second, of a bucket that has no limit to start from.
-local function measure_flow(b, seen)
-  local count, since = (b.flow_n or 0) + seen.n, b.flow_at or now
-  if now - since < 1000 then
-    change(b, 'flow_n', count)
-    if not b.flow_at then change(b, 'flow_at', now) end
-    return b.flow or count
-  end
-  change(b, 'flow', math.floor(count * 1000 / (now - since)) + 1)
-  change(b, 'flow_n', 0)
-  change(b, 'flow_at', now)
-  return b.flow
+-- Requests a second, of a bucket that has no limit to start from: so many under way, each taking so long.
+local function flow_of(b, h)
+  return math.max(1, b.inflight) * 1000 / math.max(h.latency or 0, 100)
 end
 
-local function cut(bucket, b, base, factor, why, flow)
+local function cut(bucket, b, h, base, factor, why)
   if now - (b.cut_at or 0) < math.max(CUT_EVERY_MS, (b.latency or 0) * 1.5) then return end
-  local from = b.pace or (base > 0 and base or flow)
+  local from = b.pace or (base > 0 and base or flow_of(b, h))
   local pace = math.max(from * factor, math.min(SLOWEST_PACE, from))
   change(b, 'pace', string.format('%.4f', pace))
   change(b, 'wall', string.format('%.4f', from))
@@ -236,14 +238,13 @@ end
 
 local function throttle(bucket, b, h, seen)
   local base = states[seen.job] and wanted_rate(states[seen.job], b) or 0
-  local flow = base == 0 and measure_flow(b, seen) or nil
   local sick = measure_sickness(b, seen)
   local slower = seen.timed > 0 and base > 0 and h.latency > 3 * h.calm and h.latency - h.calm > 1000
   if seen.busy + seen.slow > 0 then
     if sick < (seen.why.busy == 'http_429' and SICK_AFTER_429 or SICK) then return end
-    cut(bucket, b, base, 0.5, seen.why.busy or seen.why.slow, flow)
+    cut(bucket, b, h, base, 0.5, seen.why.busy or seen.why.slow)
   elseif slower and (b.pace or base) > base / 8 then
-    cut(bucket, b, base, 0.75, string.format('answers in %d ms, usually in %d', h.latency, h.calm), flow)
+    cut(bucket, b, h, base, 0.75, string.format('answers in %d ms, usually in %d', h.latency, h.calm))
   elseif seen.ok > 0 and b.pace then
     climb(bucket, b, base)
   end
