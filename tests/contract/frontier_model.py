@@ -73,6 +73,9 @@ class Limits:
     booked: float
     """What a request uses up of the host's rate: a slow job leaves the rest to others."""
     parallel: int
+    slowest: float = 0
+    """On a host that several jobs want, `booked` is the highest rate that any of them may have asked at lately; when
+    none has, a request uses up as much as at this one."""
 
 
 @dataclass(slots=True)
@@ -143,6 +146,8 @@ class HostModel:
     """Until when the requests handed out so far use up the host's rate."""
     own: dict[str, Span] = field(default_factory=dict[str, Span])
     """The same for each job that asks less than the host's rate."""
+    late: Span = LONG_AGO
+    """The same as `booked`, when each request used up as much as it can."""
     quiet_until: float = 0
     """No hold and no booking ever reached beyond this."""
     delay: float | None = None
@@ -170,7 +175,7 @@ class HostModel:
         if self.rate is not None:
             return self.rate, LimitSource.OPERATOR, self.rate
         plain, source = manners.rate, LimitSource.DEFAULT
-        if self.delay is not None and spec.robots:
+        if self.delay is not None and spec.robots and (not plain or 1 / self.delay < plain):
             plain, source = 1 / self.delay, LimitSource.ROBOTS
         rate = spec.requests_per_second
         if rate is None:
@@ -202,6 +207,8 @@ class HostModel:
         """
         if limits.booked:
             self.booked = self._taken(self.booked, limits.booked, now)
+            self.late = self.late.latest(now).plus(1000 / (limits.slowest or limits.booked))
+            self.quiet_until = max(self.quiet_until, self.late.hi)
         if 0 < limits.rate < limits.booked:
             self.own[job] = self._taken(self.own.get(job, LONG_AGO), limits.rate, now)
 
@@ -218,7 +225,7 @@ class HostModel:
         self.breaker.learn(signals, probed, now)
 
     def let_pass(self, ms: float) -> None:
-        self.hold, self.booked = self.hold.plus(-ms), self.booked.plus(-ms)
+        self.hold, self.booked, self.late = self.hold.plus(-ms), self.booked.plus(-ms), self.late.plus(-ms)
         self.own = {job: slot.plus(-ms) for job, slot in self.own.items()}
         self.quiet_until -= ms
         self.listed = self.listed and self.listed.plus(-ms)
@@ -374,6 +381,8 @@ class FrontierModel:
         self.deadlines: dict[int, Span] = {}
         self.events: dict[str, list[tuple[str, str]]] = {}
         self.stats = Counter[str]()
+        self.specs: list[JobSpec] = []
+        """Of all jobs that there ever were, as they ever were."""
         self._last_group = 0
 
     def tell(self, name: str, kind: str, state: JobState) -> None:
@@ -383,7 +392,14 @@ class FrontierModel:
         return self.hosts.setdefault(name, HostModel())
 
     def limits(self, host: str, job: JobModel) -> Limits:
-        return self.host(host).limits(job.spec, self.manners)
+        """Limits that hold for certain: where jobs share a host, the fastest of all may be what is booked."""
+        known = self.host(host)
+        limits = known.limits(job.spec, self.manners)
+        if known.rate is not None or not limits.booked:
+            return limits
+        each = [known.limits(spec, self.manners).booked for spec in self.specs]
+        rates = [rate for rate in (*each, self.manners.rate) if rate]
+        return replace(limits, booked=max(limits.booked, *rates), slowest=min(limits.booked, *rates))
 
     def let_pass(self, ms: float) -> None:
         """Time passes, and nothing happens."""
@@ -402,6 +418,7 @@ class FrontierModel:
         if name in self.jobs:
             return False
         self.jobs[name] = JobModel(name, spec, tenant)
+        self.specs.append(spec)
         self.tell(name, "state", JobState.RUNNING)
         return True
 
@@ -485,6 +502,7 @@ class FrontierModel:
         if job is None:
             return None, False
         job.spec = spec
+        self.specs.append(spec)
         if not job.ended:
             job.drop_beyond_budget(hosts)
         self.tell(name, "changed", job.state)
@@ -494,8 +512,11 @@ class FrontierModel:
     def configure_host(self, name: str, change: HostChange, now: Span) -> None:
         self.host(name).change(change, now)
 
-    def learn_robots(self, name: str, delay: float | None) -> None:
-        self.host(name).delay = delay
+    def learn_robots(self, name: str, delay: float | None, now: Span) -> None:
+        host = self.host(name)
+        host.delay = delay
+        if delay:
+            host.quiet_until = max(host.quiet_until, now.hi + delay * 1000)
 
     # --- a request's way ----------------------------------------------------------------------------------------
 
@@ -539,7 +560,8 @@ class FrontierModel:
         self.leased[lease.group, lease.index] = lease.job, request
 
     def _ask(self, lease: Lease, job: JobModel, host: HostModel, now: Span) -> None:
-        name, limits = lease.request.url.host, host.limits(job.spec, self.manners)
+        name = lease.request.url.host
+        limits = self.limits(name, job)
         assert not limits.parallel or self.inflight(name) < limits.parallel, f"{lease.request.url}: over the cap"
         host.book(job.name, limits, now)
         assert lease.limit is not None

@@ -16,7 +16,7 @@ from tests.contract.keyspace import classify, key_names
 
 _TIMETABLES = {"ready", "lag", "delayed", "due", "due_jobs", "leases", "hosts"}
 _MOMENTS = {
-    "host": {"slot", "hold", "probe_at", "gone", "quiet", "cut_at", "pace_at", "flow_at", "met"},
+    "host": {"slot", "hold", "probe_at", "gone", "quiet", "cut_at", "pace_at", "robots_at", "top_at", "met"},
     "job": {"created", "started", "deadline", "paused", "ended", "since", "mark"},
 }
 _EXACT = {"slot"}

@@ -208,7 +208,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def learn_robots(self, host: str, crawl_delay: float | None) -> None:
         self.timed(lambda: self.frontier.learn_robots(host, crawl_delay, f"https://{host}"))
-        self.model.learn_robots(host, crawl_delay)
+        self.model.learn_robots(host, crawl_delay, self.now)
 
     # --- a request's way ----------------------------------------------------------------------------------------
 

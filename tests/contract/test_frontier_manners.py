@@ -107,6 +107,7 @@ def test_the_strongest_word_on_a_rate_holds(
     if operator is not None:
         frontier.configure_host(HOST, HostChange(rate=operator))
     frontier.learn_robots(HOST, delay, ORIGIN)
+    Clock(client, prefix).let_pass(1)
     start(frontier, "job", pages(HOST, 20), rate=job, robots=robots, parallel="unlimited")
     first = lease(frontier)[0]
     assert first.limit is not None
@@ -368,12 +369,12 @@ def test_a_busy_host_without_limits_gets_one(frontier: Frontier, clock: Clock, w
     assert known(watch).pace == pytest.approx(50, rel=0.3)
 
 
-def test_a_host_without_limits_that_is_busy_at_once_is_asked_half_of_what_it_was_asked(
+def test_a_host_without_limits_that_is_busy_at_once_is_asked_half_of_what_is_under_way(
     frontier: Frontier, watch: Watch
 ) -> None:
     start(frontier, "job", pages(HOST, 500))
     held = lease(frontier, 20)
-    answer(frontier, held, Signal.BUSY, "http_429")
+    answer(frontier, held, Signal.BUSY, "http_429", latency=timedelta(seconds=1))
     assert known(watch).pace == 10
 
 

@@ -30,6 +30,7 @@ from tests.contract.frontier_calls import (
     settle,
     start,
 )
+from tests.contract.frontier_time import Clock
 from tests.contract.keyspace import read_keys
 from tests.waiting import wait_until
 
@@ -152,11 +153,12 @@ def known_host(watch: Watch, host: str) -> HostStatus:
     return found
 
 
-def test_host_that_came_back_is_described(frontier: Frontier, watch: Watch) -> None:
+def test_host_that_came_back_is_described(frontier: Frontier, watch: Watch, client: redis.Redis, prefix: str) -> None:
     assert watch.host("a.test:81") is None
     start(frontier, "job", pages("a.test:81", 5), parallel=3)
     frontier.learn_robots("a.test:81", 60, "https://a.test:81")
     frontier.configure_job("job", JobSpec())
+    Clock(client, prefix).let_pass(60)
     (held,) = lease(frontier)
     settle(frontier, [held], latency=timedelta(milliseconds=120), hold_host=MINUTE)
     host = known_host(watch, "a.test:81")

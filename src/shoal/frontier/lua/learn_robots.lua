@@ -9,9 +9,8 @@ else
   if redis.call('HGET', host_key(bucket), 'delay') ~= ARGV[2] then
     note(bucket, 'crawl_delay', string.format('robots.txt asks for %s s between requests', ARGV[2]))
   end
-  -- The robots.txt was a request as well: the next one waits as long as it asks for.
-  local slot = math.max(tonumber(redis.call('HGET', host_key(bucket), 'slot') or 0), now + tonumber(ARGV[2]) * 1000)
-  redis.call('HSET', host_key(bucket), 'delay', ARGV[2], 'slot', string.format('%.3f', slot))
+  -- The robots.txt was a request as well: who goes by it waits as long after it as it asks for.
+  redis.call('HSET', host_key(bucket), 'delay', ARGV[2], 'robots_at', now)
   lives_a_day(bucket)
 end
 redis.call('DEL', robots_key(ARGV[3]))

@@ -177,6 +177,7 @@ local function room(place, want)
   end
   if booked > 0 then
     local interval, slot = 1000 / booked, math.max(b.slot or 0, now)
+    if source == 'robots' and b.robots_at then slot = math.max(slot, b.robots_at + interval) end
     if slot > now + BURST_MS then
       -- Those who wait for one bucket come one after the other, not all at once.
       put_off(place, slot - BURST_MS + (b.waiting or 0) * interval / 2)
