@@ -158,7 +158,8 @@ class HostModel:
     """It wanted less at some time, or answered late."""
     breaker: Breaker = field(default_factory=Breaker)
     listed: Span | None = None
-    """When a request of it last came back, or an operator last spoke."""
+    """When it was first asked, a request of it last came back, or an operator last spoke."""
+    asked: bool = False
 
     @property
     def has_word(self) -> bool:
@@ -553,6 +554,8 @@ class FrontierModel:
         assert host.hold.lo <= now.hi, f"{request.url}: the host is on hold"
         assert not host.paused, f"{request.url}: the host is paused"
         host.breaker.check(lease.mark, now)
+        if not host.asked:
+            host.asked, host.listed = True, now
         if lease.mark is not Mark.DOOMED:
             self._ask(lease, job, host, now)
         job.line(request).remove(request)
@@ -592,6 +595,7 @@ class FrontierModel:
             host = taken[1].url.host
             signal = Signal.OK if settlement.outcome is Outcome.DONE else settlement.signal
             signals.setdefault(host, Counter()).update([signal])
+            self.host(host).proven |= bool(settlement.latency) and signal is not Signal.NONE
             if settlement.lease.mark is Mark.PROBE:
                 probed.add(host)
             self._settle_one(*taken, settlement, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from shoal.core.manners import Signal
 from shoal.core.model import Lease, Outcome, Settlement
 from shoal.core.url import Base, Url
 from shoal.errors import FetchError
@@ -59,7 +60,8 @@ def _left_out(lease: Lease, found: Result, says: Directives) -> Result:
     """The page asks not to be kept; its links are another matter."""
     del says
     left = given_up(lease, Outcome.ROBOTS, FetchError("noindex", "the page is marked noindex"))
-    settlement = replace(left.settlement, latency=found.settlement.latency, received=found.settlement.received)
+    seen = found.settlement
+    settlement = replace(left.settlement, latency=seen.latency, received=seen.received, signal=Signal.OK)
     return replace(left, settlement=settlement, candidates=found.candidates, duplicates=found.duplicates)
 
 

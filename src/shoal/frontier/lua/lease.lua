@@ -375,7 +375,7 @@ end
 
 local function count_in_flight(h, b, got)
   if h.inflight == 0 then set(h, 'quiet', now) end
-  if not h.latency then
+  if not h.owner then
     listed[#listed + 1] = now
     listed[#listed + 1] = h.name
   end

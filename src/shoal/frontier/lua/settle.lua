@@ -26,9 +26,9 @@ local function note_host(host, job, at)
   seen.n = seen.n + 1
   local latency, hold, signal = tonumber(ARGV[at + 6]), tonumber(ARGV[at + 5]), ARGV[at + 9]
   if hold > seen.hold then seen.hold, seen.why.hold = hold, ARGV[at + 3] end
-  if latency > 0 then seen.latency, seen.timed = seen.latency + latency, seen.timed + 1 end
   if string.sub(signal, -1) == '?' then seen.probed, signal = true, string.sub(signal, 1, -2) end
   if signal == '' then return end
+  if latency > 0 then seen.latency, seen.timed = seen.latency + latency, seen.timed + 1 end
   seen[signal] = seen[signal] + 1
   seen.why[signal] = ARGV[at + 3]
 end
