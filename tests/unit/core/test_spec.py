@@ -67,7 +67,6 @@ def test_a_rate_is_a_number_a_fraction_or_unlimited(rate: object, per_second: fl
         ("/m", "rate: input should be a valid number, unable to parse string as a number (got '/m')"),
         ("-30/m", "rate: input should be a valid number, unable to parse string as a number (got '-30/m')"),
         ("30/m/m", "rate: input should be a valid number, unable to parse string as a number (got '30/m/m')"),
-        (None, "rate: input should be a valid number (got None)"),
         ([1], "rate: input should be a valid number (got [1])"),
     ],
 )
@@ -79,8 +78,8 @@ def test_any_other_rate_is_refused(rate: object, complaint: str) -> None:
 @pytest.mark.parametrize(
     ("values", "at_once"),
     [
-        ({}, 2),
-        ({"parallel": None}, 2),
+        ({}, None),
+        ({"parallel": None}, None),
         ({"parallel": 1}, 1),
         ({"parallel": "3"}, 3),
         ({"parallel": "unlimited"}, 0),
@@ -89,7 +88,9 @@ def test_any_other_rate_is_refused(rate: object, complaint: str) -> None:
         ({"rate": 1, "parallel": "unlimited"}, 0),
     ],
 )
-def test_parallel_is_two_unless_given_or_the_rate_is_unlimited(values: dict[str, Any], at_once: int) -> None:
+def test_parallel_is_left_to_others_unless_given_or_the_rate_is_unlimited(
+    values: dict[str, Any], at_once: int | None
+) -> None:
     assert read_spec(values).requests_at_once == at_once
 
 
