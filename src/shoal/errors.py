@@ -103,8 +103,12 @@ class ArchiveUnavailable(Unavailable):
 class FetchError(ShoalError):
     """The page could not be fetched."""
 
-    def __init__(self, reason: str, detail: str = "", *, retry_after: timedelta | None = None) -> None:
+    def __init__(
+        self, reason: str, detail: str = "", *, retry_after: timedelta | None = None, received: int = 0
+    ) -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
         self.detail = detail
         self.retry_after = retry_after
+        self.received = received
+        """Bytes of a body that came all the same."""

@@ -141,14 +141,12 @@ def test_a_job_slower_than_the_default_keeps_its_own_rate(crew: Crew) -> None:
         _assert_kept(_of(site, "h1"), rate=2, parallel=1)
 
 
-@pytest.mark.xfail(strict=True, reason="requests that wait for a robots.txt are all let go when it has come")
 def test_what_waits_for_a_slow_robots_txt_is_not_let_go_at_once(crew: Crew) -> None:
     with _serve(h1=Manner(0.02, "User-agent: *\nCrawl-delay: 0.5\n", robots_delay=1.5)) as site:
         crew.finish(crew.submit(_urls(site, "h1", 6), parallel=8))
         _assert_kept(_of(site, "h1"), rate=2, parallel=8)
 
 
-@pytest.mark.xfail(strict=True, reason="each request takes as much of the shared bucket as its own job's rate says")
 def test_a_job_that_goes_slowly_does_not_slow_others_down_on_its_host(crew: Crew) -> None:
     with _serve(h1=Manner(0.02)) as site:
         fast = crew.submit(_urls(site, "h1", 40, "fast"), rate=20, parallel=4, robots=False)

@@ -122,7 +122,7 @@ def _has_owner(key: StoredKey, jobs: set[str], busy: set[str], paused: set[str])
             return True
         case "events" | "hosts" | "workers":
             return True  # capped, swept, and cleared by each heartbeat
-        case "tenants" | "turn" | "due":
+        case "tenants" | "turn" | "due" | "clock" | "clock_jobs":
             return True
         case "due_jobs" | "turn_jobs":
             return {job for job, _ in key.value} <= jobs

@@ -157,7 +157,12 @@ def _print_table(reports: Sequence[HostReport]) -> None:
 
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("host", "state", "limits", "in flight", "latency", "lane", "reason"):
-        table.add_column(column, overflow="fold", justify="right" if column in ("in flight", "latency") else "left")
+        table.add_column(
+            column,
+            overflow="fold",
+            justify="right" if column in ("in flight", "latency") else "left",
+            no_wrap=column == "host",
+        )
     for report in reports:
         table.add_row(*map(Text, _cells(report)))  # as text: brackets of an IPv6 address are no markup
     Console().print(table)
@@ -167,7 +172,8 @@ def _cells(report: HostReport) -> tuple[str, ...]:
     status = report.status
     latency = "" if status.latency_ms is None else f"{status.latency_ms} ms"
     lane = status.lane.value if status.lane else ""
-    reason = f"{status.reason} ({_age(status.decisions[0])} ago)" if status.decisions else report.note
+    why = f"{status.reason} ({_age(status.decisions[0])} ago)" if status.decisions else ""
+    reason = "; ".join(filter(None, (report.note, why)))
     return (status.host, status.state, _limits(report), str(status.in_flight), latency, lane, reason)
 
 

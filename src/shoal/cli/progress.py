@@ -68,6 +68,18 @@ class PlainLines:
             say(line(status, self._speed))
 
 
+QUIET_S = 3.0
+"""A job that waits for longer than this should say why."""
+BUDGETS = {
+    "over_budget": "--pages",
+    "over_bytes": "--bytes",
+    "over_seconds": "--seconds",
+    "over_host_budget": "--host-pages",
+    "over_host_bytes": "--host-bytes",
+    "over_host_seconds": "--host-seconds",
+}
+
+
 def line(status: JobStatus, speed: Speed) -> str:
     """One status as one line."""
     c = status.counters
@@ -81,6 +93,8 @@ def line(status: JobStatus, speed: Speed) -> str:
         parts.append(f"{c.delayed} to retry")
     if c.dead:
         parts.append(f"{c.dead} failed")
+    if c.queued and not c.leased and not speed.pages_per_second and status.elapsed.total_seconds() > QUIET_S:
+        parts.append("nothing may be asked now (why: shoal hosts)")
     if (left := speed.seconds_left(status)) is not None:
         parts.append(f"about {human_seconds(left)} left")
     return ", ".join(parts)
@@ -126,6 +140,9 @@ def summary(status: JobStatus) -> list[str]:
         lines.append(f"  not fetched: {told}")
     if left := status.reasons.get("filtered:redirect_other_host"):
         lines.append(f"  {left} redirects led to other hosts and were not followed; name these with --host")
+    for reason, flag in BUDGETS.items():
+        if count := status.reasons.get(f"filtered:{reason}"):
+            lines.append(f"  stopped by {flag}: {count} links were not fetched")
     if c.retries or c.lost:
         lines.append(f"  retried {c.retries} times" + (f", {c.lost} leases lost" if c.lost else ""))
     if c.pending:

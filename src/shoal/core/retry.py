@@ -71,13 +71,18 @@ class RetryPolicy:
         hold = asked if reason in _BUSY_REASONS else timedelta()
         if not _passes(reason) or attempt >= self.retries:
             return RetryDecision(Outcome.DEAD, hold_host=hold)
-        backoff = min(self.base * (2 ** min(attempt, 30)), self.cap) * jitter()
-        if reason in _BUSY_REASONS:  # it said that this was too soon
-            backoff = (backoff + min(self.base * (2 ** min(attempt, 30)), self.cap)) / 2
+        base = ROBOTS_BASE if reason == "robots_unreachable" else self.base
+        longest = min(base * (2 ** min(attempt, 30)), self.cap)
+        backoff = longest * jitter()
+        if reason in _PATIENT:  # it said that this was too soon
+            backoff = (backoff + longest) / 2
         return RetryDecision(Outcome.RETRY, max(backoff, asked), hold)
 
 
+ROBOTS_BASE = timedelta(seconds=30)
+"""A robots.txt that cannot be had is waited for: 30 s, 60 s, 2 min, …"""
 _BUSY_REASONS = frozenset(f"http_{status}" for status in BUSY_STATUS)
+_PATIENT = _BUSY_REASONS | {"robots_unreachable"}
 _RETRIED = RETRIED_REASONS | {f"http_{status}" for status in RETRIED_STATUS}
 
 
@@ -86,13 +91,13 @@ def _passes(reason: str) -> bool:
 
 
 _SILENT = frozenset({"timeout_first_byte", "timeout_body", "timeout_total"})
-_DOWN = frozenset(
-    {"timeout_connect", "connect_refused", "connect_failed", "dns_failed", "dns_not_found", "robots_unreachable"}
-)
+_DOWN = frozenset({"timeout_connect", "connect_refused", "connect_failed", "dns_failed", "dns_not_found"})
 _NOT_ASKED = frozenset(
-    {"robots_pending", "robots_disallowed", "host_down", "worker_lost", "internal_error", "job_unknown", "store_down",
-     "proxy_failed", "proxy_refused", "proxy_gateway", "proxy_wait", "bad_url"}
-)  # fmt: skip
+    {
+        *("robots_pending", "robots_unreachable", "robots_disallowed", "host_down", "worker_lost", "internal_error"),
+        *("job_unknown", "store_down", "proxy_failed", "proxy_refused", "proxy_gateway", "proxy_wait", "bad_url"),
+    }
+)
 
 
 def signal_of(reason: str) -> Signal:

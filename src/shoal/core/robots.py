@@ -20,7 +20,7 @@ from shoal.errors import BadUrl
 AGENT_TOKEN = "Shoal"
 """Who we are in a User-agent line."""
 MAX_BYTES = 500 * 1024
-MAX_RULES = 20_000
+MAX_RULES = 100_000
 MAX_SITEMAPS = 1_000
 SHOWN_CHARS = 200
 """Of a rule, where it is named."""

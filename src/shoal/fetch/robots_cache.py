@@ -29,6 +29,9 @@ SHORTEST_LIFETIME = timedelta(minutes=5)
 LONGEST_LIFETIME = timedelta(hours=24)
 """Of a copy, whatever it says itself."""
 FAILURE_LIFETIME = timedelta(milliseconds=500)
+FORBIDDEN_LIFETIME = timedelta(seconds=30)
+"""A host that has trouble with its robots.txt is asked for it again after this, or when it says."""
+LONGEST_REST = timedelta(minutes=10)
 COPY_S = 0.05
 """To read a copy that another worker has fetched takes less than this."""
 MAX_ORIGINS = 10_000
@@ -38,6 +41,7 @@ MAX_TEXT = 16_000_000
 # A byte more than is read tells a file that was cut off from one that ends there.
 _LIMITS = FetchLimits(total=TOTAL, first_byte=timedelta(seconds=10), max_body=MAX_BYTES + 1, truncate=True)
 _UNREACHED = ("dns_", "connect_", "timeout_connect", "tls_")
+_PROXY = "proxy_"
 _MAX_AGE = re.compile(r"""(?:^|[\s,])max-age\s*=\s*"?([0-9]{1,12})""", re.IGNORECASE)
 
 
@@ -50,6 +54,10 @@ class Shelf(Protocol):
 
     async def claim(self, origin: str) -> bool:
         """May we fetch it? Only one worker at a time may."""
+        ...
+
+    async def remind(self, origin: str, crawl_delay: float) -> None:
+        """A copy on the shelf asks for this; it may have been forgotten."""
         ...
 
     async def give_up(self, origin: str) -> None:
@@ -177,7 +185,7 @@ class RobotsCache:
     async def _find(self, url: Url, fetch: Fetch) -> _Known:
         copy = await self._fresh(url.origin)
         if copy is not None:
-            return _read(copy)
+            return await self._remember(copy)
         if not await self._shelf.claim(url.origin):
             raise FetchError("robots_pending", "another worker is fetching the robots.txt")
         copy = await self._fresh(url.origin)  # whoever had the claim before us may have been quick
@@ -188,10 +196,20 @@ class RobotsCache:
             copy = await inquiry.copy()
         except FetchError as exc:
             await self._shelf.give_up(url.origin)
+            if exc.reason.startswith(_PROXY):
+                raise  # that is about the job's way out, and tells nothing about the host
             return _failed(exc, tuple(inquiry.hops))
         known = replace(_read(copy), hops=tuple(inquiry.hops))
         if known.rules is not None:
             await self._shelf.save(copy, known.rules.robots.crawl_delay())
+        return known
+
+    async def _remember(self, copy: RobotsCopy) -> _Known:
+        """What another worker has read; the frontier may have lost what it asks for."""
+        known = _read(copy)
+        delay = known.rules.robots.crawl_delay() if known.rules else None
+        if delay:
+            await self._shelf.remind(copy.origin, delay)
         return known
 
     async def _fresh(self, origin: str) -> RobotsCopy | None:
@@ -261,7 +279,8 @@ class _Inquiry:
         try:
             response = await self._fetch(url, _LIMITS)
         except FetchError as exc:
-            note(0, exc.reason)
+            if not exc.reason.startswith(_PROXY):
+                note(0, exc.reason)
             raise
         except asyncio.CancelledError:
             note(0, "timeout_total")
@@ -309,11 +328,12 @@ def _read(copy: RobotsCopy) -> _Known:
 
 def _failed(error: FetchError, hops: tuple[Asked, ...] = ()) -> _Known:
     """A host that cannot be reached has no robots.txt either: what is wrong with it is the reason."""
-    until = time.monotonic() + FAILURE_LIFETIME.total_seconds()
-    reason, detail = error.reason, error.detail
-    if not reason.startswith(_UNREACHED) and reason != "robots_unreachable":
+    reason, detail, lasts, rest = error.reason, error.detail, FAILURE_LIFETIME, error.retry_after
+    if reason == "robots_unreachable":
+        lasts = rest = min(rest or FORBIDDEN_LIFETIME, LONGEST_REST)
+    elif not reason.startswith(_UNREACHED):
         reason, detail = "robots_unreachable", str(error)
-    return _Known(None, until, 0, reason, detail, error.retry_after, hops)
+    return _Known(None, time.monotonic() + lasts.total_seconds(), 0, reason, detail, rest, hops)
 
 
 def _end_ms(copy: RobotsCopy) -> int:

@@ -253,6 +253,11 @@ class Frontier:
             args += (queue, limit if most is None else most.get(queue, limit))
         return read_batch(self._scripts.call("lease", args))
 
+    @property
+    def looks_at_addresses(self) -> bool:
+        """Does it matter where a host lives?"""
+        return self._manners.address_parallel > 0
+
     def meet(self, lease: Lease, address: str, domain: str) -> SettleReport:
         """A stranger's address and domain were found out: they are noted, and the request is given back."""
         host, manners = lease.request.url.host, self._manners

@@ -31,6 +31,11 @@ class RobotsShelf:
         """May we fetch it? Only one worker at a time may."""
         return await self._in_thread(lambda: self._frontier.claim_robots(origin))
 
+    async def remind(self, origin: str, crawl_delay: float) -> None:
+        """A copy asks for this; a frontier that was emptied has forgotten it."""
+        host = parse(f"{origin}/").host
+        await self._in_thread(lambda: self._frontier.learn_robots(host, crawl_delay, origin))
+
     async def give_up(self, origin: str) -> None:
         """It could not be fetched: others may try."""
         await self._in_thread(lambda: self._frontier.unclaim_robots(origin))

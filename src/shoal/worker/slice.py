@@ -260,8 +260,10 @@ class Slice:
     async def _introduce(self, lease: Lease) -> Result | None:
         """Where does the host live, and whose is it? Then the request goes back, and is leased under those limits."""
         host = lease.request.url.host
+        context = self._contexts.get(lease.job)
+        looks = self._tools.frontier.looks_at_addresses and not (context and context.spec.proxies)
         try:
-            address = await self._tools.visitor.find_address(host)
+            address = await self._tools.visitor.find_address(host) if looks else ""
         except FetchError as exc:
             failed = put_off(lease, exc.reason, INTRODUCE_DELAY)
             return replace(failed, settlement=replace(failed.settlement, signal=signal_of(exc.reason)))

@@ -88,7 +88,7 @@ class Visitor:
             rules = await self._robots.rules(url, self._fetcher(context))
         except RobotsUnreachable as exc:
             _note_hops(inquiry, exc.hops)
-            if not exc.asked:
+            if not exc.asked and exc.reason != "robots_unreachable":
                 return put_off(lease, exc.reason, PENDING_DELAY)
             raise
         inquiry.robots = rules.version
@@ -126,6 +126,7 @@ def _read(context: JobContext, lease: Lease, response: Response) -> Result:
         f"http_{response.status}",
         response.http_reason,
         retry_after=parse_retry_after(response.header("retry-after")),
+        received=len(response.wire_body),
     )
 
 
@@ -145,6 +146,7 @@ def _failed(context: JobContext, lease: Lease, error: FetchError, elapsed: timed
         result.settlement,
         hold_host=decision.hold_host,
         signal=signal,
+        received=error.received,
         latency=elapsed if signal is Signal.SLOW else timedelta(),
     )
     return replace(result, settlement=learnt)

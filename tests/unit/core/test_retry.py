@@ -32,13 +32,18 @@ def fully() -> float:
     "reason",
     [
         *("timeout_connect", "timeout_first_byte", "timeout_body", "timeout_total"),
-        *("connect_refused", "connect_failed", "connection_lost", "dns_failed", "bad_http", "robots_unreachable"),
+        *("connect_refused", "connect_failed", "connection_lost", "dns_failed", "bad_http"),
         *("http_408", "http_425", "http_429", "http_500", "http_502", "http_503", "http_504"),
         *("http_507", "http_520", "http_522", "http_524", "http_599"),
     ],
 )
 def test_what_may_pass_is_tried_again(reason: str) -> None:
     assert POLICY.decide(reason, 0, jitter=fully) == RetryDecision(Outcome.RETRY, seconds(1))
+
+
+def test_a_robots_txt_that_cannot_be_had_is_waited_for() -> None:
+    decisions = [POLICY.decide("robots_unreachable", attempt, jitter=lambda: 0.0) for attempt in range(2)]
+    assert decisions == [RetryDecision(Outcome.RETRY, seconds(15)), RetryDecision(Outcome.RETRY, seconds(30))]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from shoal.fetch import robots_cache
 from shoal.fetch.port import FetchLimits, Response
 from shoal.fetch.robots_cache import (
     FAILURE_LIFETIME,
+    FORBIDDEN_LIFETIME,
     LIFETIME,
     LONGEST_LIFETIME,
     MAX_UNPACKED,
@@ -89,6 +90,10 @@ class Shelf:
             return False
         self.taken.add(origin)
         return True
+
+    async def remind(self, origin: str, crawl_delay: float) -> None:
+        await asyncio.sleep(0)
+        self.delays[origin] = crawl_delay
 
     async def give_up(self, origin: str) -> None:
         await asyncio.sleep(0)
@@ -481,7 +486,7 @@ def test_a_failure_is_kept_for_a_moment_only(clock: Clock) -> None:
         web, shelf = Web({ROBOTS: [FetchError("timeout_total"), reply(503), reply(200, CLOSED)]}), Shelf()
         cache = RobotsCache(shelf)
         seen: list[str] = []
-        for wait in (timedelta(), FAILURE_LIFETIME, timedelta(seconds=1), FAILURE_LIFETIME * 1.1):
+        for wait in (timedelta(), FAILURE_LIFETIME, timedelta(seconds=1), FORBIDDEN_LIFETIME * 1.1):
             clock.passes(wait)
             try:
                 seen.append(str((await cache.rules(PAGE, web)).robots.judge(PAGE.target).allowed))

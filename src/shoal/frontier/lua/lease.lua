@@ -98,7 +98,7 @@ end
 
 -- What holds now: below all words, the pace that the host can take.
 local function rate_of(j, h, b)
-  local rate, source, booked = wanted_rate(j, b)
+  local rate, source, booked = wanted_rate(j, b, h)
   if flag(h.shared) and booked > 0 and not b.rate then booked = highest(b, booked) end
   if b.pace then
     if rate == 0 or b.pace < rate then rate, source = b.pace, 'throttle' end
@@ -109,6 +109,7 @@ end
 
 local function parallel_of(j, h, b)
   local parallel = b.parallel or j.parallel or j.parallel0
+  if h.parallel and h.parallel > 0 and (parallel == 0 or h.parallel < parallel) then parallel = h.parallel end
   if parallel == 0 and not (h.latency or h.proven) then return unproven end
   return parallel
 end
@@ -155,7 +156,7 @@ local function room(place, want)
   if parallel > 0 then
     if b.inflight >= parallel then
       park(place, b.name)
-      return 0
+      return 0, 'full'
     end
     n = math.min(n, parallel - b.inflight)
   end
@@ -509,6 +510,10 @@ local function take_from_host(queue, j, host, list, want)
         room(place, 1) -- the place looked at waits for what is left, or is served in the next pass
         return got
       end
+      if terms == 'full' then -- whose turn it is asks for fewer at once: the others wait until it can be served
+        park(place, under.b.name)
+        return 0
+      end
     end
   end
   return serve_place(place, n, under)
@@ -561,7 +566,7 @@ local function in_turn(due, turn, clock, turns)
     turns[name] = math.max(turns[name] or tonumber(scores[i] or 0), present)
     first = math.min(first, turns[name])
   end
-  if first > present then redis.call('SET', clock, string.format('%.6f', first), 'EX', DAY_S) end
+  if first > present then redis.call('SET', clock, string.format('%.6f', first)) end
   table.sort(names, function(a, b)
     if turns[a] == turns[b] then return rank_of[a] < rank_of[b] end
     return turns[a] < turns[b]

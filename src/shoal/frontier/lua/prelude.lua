@@ -124,13 +124,14 @@ end
 
 -- When can something of this job be leased? Keeps due:{Q} true; a job that is not running is in no rotation.
 local function refresh_due(job)
-  local j = redis.call('HMGET', job_key(job), 'state', 'queue', 'tenant', 'deadline')
+  local j = redis.call('HMGET', job_key(job), 'state', 'queue', 'tenant', 'deadline', 'queued', 'delayed')
   if not j[2] then return end
   local at, lag, slow = NEVER, NEVER, slow_lane(j[2])
   if j[1] == 'running' then
     at = math.min(earliest(ready_key(job)), earliest(delayed_key(job)))
     if slow then lag = earliest(lag_key(job)) end
-    if j[4] and (at < NEVER or lag < NEVER) then at = math.min(at, tonumber(j[4])) end
+    local waits = (tonumber(j[5]) or 0) + (tonumber(j[6]) or 0) > 0
+    if j[4] and waits then at = math.min(at, tonumber(j[4])) end
   end
   set_due(j[2], j[3], job, at)
   if slow then set_due(slow, j[3], job, lag) end
@@ -165,7 +166,7 @@ local function buckets_for(n)
 end
 
 -- A host's hash as a table; all but a few fields are numbers.
-local TEXTS = { owner = true, group = true, address = true, probing = true }
+local TEXTS = { owner = true, group = true, address = true, probing = true, delay_by = true }
 local function read_host(host)
   local key = host_key(host)
   local flat, h = redis.call('HGETALL', key), { inflight = 0, key = key }
@@ -179,8 +180,11 @@ end
 -- What a job asks a bucket at, whose word that is, and what the bucket is booked at: the operator's word, the job's,
 -- that of robots.txt where it is stricter than the default, the default. A job slower than others waits by itself; one with no limit books nothing. 0 is
 -- unlimited. `j` has rate (nil: it does not say), rate0 and robots; `b` has rate and delay.
-local function wanted_rate(j, b)
-  if b.rate then return b.rate, 'operator', b.rate end
+local function wanted_rate(j, b, h)
+  local word = b.rate
+  -- A host in a domain's bucket may have a word of its own: the stricter one holds.
+  if h and h.rate and h.rate > 0 and not (word and word > 0 and word < h.rate) then word = h.rate end
+  if word then return word, 'operator', word end
   local plain, source = j.rate0, 'default'
   if b.delay and j.robots and (plain == 0 or 1 / b.delay < plain) then plain, source = 1 / b.delay, 'robots' end
   if not j.rate then return plain, source, plain end
@@ -223,22 +227,28 @@ local function lives_a_day(bucket)
 end
 
 -- A host of this job may be asked for now, if it waits at all.
+-- Tells whether it was asleep.
 local function wake(job, host, touched)
   local woken = redis.call('ZADD', ready_key(job), 'XX', 'LT', 'CH', now, host)
     + redis.call('ZADD', lag_key(job), 'XX', 'LT', 'CH', now, host)
   if woken > 0 then touched[job] = true end
+  return woken > 0 and redis.call('HGET', job_key(job), 'state') == 'running'
 end
 
 -- Who waits for room in a bucket may ask again: the urgent first, and no more of them than there may be room for; whose
 -- turn it is among rivals is found out then.
 local EXTRA_WOKEN = 2
 local function wake_waiters(bucket, most, touched)
-  local woken = redis.call('ZPOPMIN', waiters_key(bucket), most)
-  for i = 1, #woken, 2 do
-    local job, host = string.match(woken[i], '^(%S+) (%S+)$')
-    wake(job, host, touched)
+  local woken = 0
+  while woken < most do
+    local waiter = redis.call('ZPOPMIN', waiters_key(bucket), 1)[1]
+    if not waiter then
+      redis.call('HDEL', host_key(bucket), 'waited')
+      return
+    end
+    local job, host = string.match(waiter, '^(%S+) (%S+)$')
+    if wake(job, host, touched) then woken = woken + 1 end
   end
-  if #woken < most * 2 then redis.call('HDEL', host_key(bucket), 'waited') end
 end
 
 -- Requests of a bucket came back: it has so many less in flight, and who waited may ask again. Other fields that are to

@@ -204,6 +204,7 @@ end
 local function cut(bucket, b, h, base, factor, why)
   if now - (b.cut_at or 0) < math.max(CUT_EVERY_MS, (b.latency or 0) * 1.5) then return end
   local from = b.pace or (base > 0 and base or flow_of(b, h))
+  if not b.pace then change(b, 'peak', string.format('%.4f', from)) end
   local pace = math.max(from * factor, math.min(SLOWEST_PACE, from))
   change(b, 'pace', string.format('%.4f', pace))
   change(b, 'wall', string.format('%.4f', from))
@@ -213,7 +214,7 @@ local function cut(bucket, b, h, base, factor, why)
 end
 
 local function climb(bucket, b, base)
-  local top = base > 0 and base or b.wall * 10
+  local top = base > 0 and math.max(base, b.peak or 0) or b.wall * 10
   local step = top / CLIMB_S * math.min(now - b.pace_at, 1000) / 1000
   if b.pace > b.wall * 0.9 and b.pace < b.wall * 1.2 then step = step / 4 end
   local pace = b.pace + step
@@ -222,8 +223,8 @@ local function climb(bucket, b, base)
     change(b, 'pace_at', now)
     return
   end
-  for _, field in ipairs({ 'pace', 'pace_at', 'wall', 'cut_at' }) do change(b, field, nil) end
-  note(bucket, 'restored', base > 0 and string.format('back to %.3g a second', base) or 'back to no limit')
+  for _, field in ipairs({ 'pace', 'pace_at', 'wall', 'cut_at', 'peak' }) do change(b, field, nil) end
+  note(bucket, 'restored', base > 0 and string.format('back to %.3g a second', top) or 'back to no limit')
 end
 
 -- The part of the last ten or so answers that were refusals or silence.
