@@ -73,6 +73,8 @@ class Limits:
     booked: float
     """What a request uses up of the host's rate: a slow job leaves the rest to others."""
     parallel: int
+    own: bool = False
+    """Does the job ask for less than the bucket gives, whoever else wants it?"""
     slowest: float = 0
     """On a host that several jobs want, `booked` is the highest rate that any of them may have asked at lately; when
     none has, a request uses up as much as at this one."""
@@ -169,7 +171,8 @@ class HostModel:
         rate, source, booked = self._rate(spec, manners)
         words = (self.parallel, spec.requests_at_once, manners.parallel)
         parallel = next(word for word in words if word is not None)
-        return Limits(rate, source, booked, parallel or (0 if self.proven else UNPROVEN_CAP))
+        parallel = parallel or (0 if self.proven else UNPROVEN_CAP)
+        return Limits(rate, source, booked, parallel, 0 < rate < booked)
 
     def _rate(self, spec: JobSpec, manners: Manners) -> tuple[float, LimitSource, float]:
         """(rate, whose word it is, rate that is booked)"""
@@ -210,7 +213,7 @@ class HostModel:
             self.booked = self._taken(self.booked, limits.booked, now)
             self.late = self.late.latest(now).plus(1000 / (limits.slowest or limits.booked))
             self.quiet_until = max(self.quiet_until, self.late.hi)
-        if 0 < limits.rate < limits.booked:
+        if limits.own:
             self.own[job] = self._taken(self.own.get(job, LONG_AGO), limits.rate, now)
 
     def _taken(self, slot: Span, rate: float, now: Span) -> Span:

@@ -503,6 +503,7 @@ local function take_from_host(queue, j, host, list, want)
   if under.mark == '' then
     local rival = turn_on_host(queue, place, under.booked)
     if rival ~= place then
+      touched[rival.job.name] = true
       local m, terms = room(rival, want)
       if m > 0 then
         if host_of(host).waited then redis.call('ZREM', waiters_key(host), rival.job.name .. ' ' .. host) end
