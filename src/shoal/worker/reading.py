@@ -8,7 +8,7 @@ from shoal.core.manners import Signal
 from shoal.core.model import Lease, Outcome, Settlement
 from shoal.core.url import Base, Url
 from shoal.errors import FetchError
-from shoal.extract.directives import SILENT, Directives, read_directives
+from shoal.extract.directives import SILENT, read_directives
 from shoal.extract.page import HTML_TYPES, Html
 from shoal.fetch.port import Response
 from shoal.store.archive import Exchange
@@ -32,7 +32,7 @@ def read_page(context: JobContext, lease: Lease, response: Response) -> Result:
     found = Result(_done(lease, response), page, _exchange(context, response, page))
     if html is not None:
         found = _read_html(context, lease, found, html, wants_links and not (context.spec.nofollow and says.nofollow))
-    return _left_out(lease, found, says) if context.spec.noindex and says.noindex else found
+    return _left_out(lease, found) if context.spec.noindex and says.noindex else found
 
 
 def _read_html(context: JobContext, lease: Lease, found: Result, html: Html, wants_links: bool) -> Result:
@@ -56,9 +56,8 @@ def _items(context: JobContext, html: Html, url: Url) -> tuple[ItemRow, ...]:
     return (ItemRow(context.job, url.fingerprint, 0, str(url), values),)
 
 
-def _left_out(lease: Lease, found: Result, says: Directives) -> Result:
+def _left_out(lease: Lease, found: Result) -> Result:
     """The page asks not to be kept; its links are another matter."""
-    del says
     left = given_up(lease, Outcome.ROBOTS, FetchError("noindex", "the page is marked noindex"))
     seen = found.settlement
     settlement = replace(left.settlement, latency=seen.latency, received=seen.received, signal=Signal.OK)
