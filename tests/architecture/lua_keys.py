@@ -1,8 +1,8 @@
 """Where the keys in a Lua operation come from: every name for one is followed back to the prelude's builders.
 
 The operations are written in one plain way, which is all that is understood here: functions stand at the margin, a name
-is bound by `local`, by a loop over a list, by a parameter, or as the field `list` of a table. Whatever cannot be
-followed is no key.
+is bound by `local`, by a loop over a list, by a parameter, or as the field `list` of a table; many are put one after
+the other into a list that is unpacked. Whatever cannot be followed is no key.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ _LOCAL = re.compile(r"\blocal (\w+(?:, \w+)*) = (.+)$", re.MULTILINE)
 _LOOP = re.compile(r"\bfor _, (\w+) in ipairs\(\{ (.+) \}\) do")
 _FIELD = re.compile(r"\{[^{}]*\blist = ([^,}]+)")
 _BUILDER = re.compile(r"\w+_key\(.*\)")
+_MANY = re.compile(r"unpack\((\w+)\)")
 _CHOICE = re.compile(r"[\w.]+(?: == [\w.]+)? and (\w+_key\(.*\)) or (\w+_key\(.*\))")
 
 
@@ -36,6 +37,10 @@ class Function:
             found += [value for one, value in pairs if one == name]
         loops = (values for one, values in _LOOP.findall(self.body) if one == name)
         return [*found, *(value for values in loops for value in split(values))]
+
+    def gathered(self, name: str) -> list[str]:
+        """Everything that is put into a local list in here."""
+        return re.findall(rf"\b{name}\[#{name} \+ 1\] = (.+)$", self.body, re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,8 @@ class Operation:
             return True
         if choice := _CHOICE.fullmatch(value):
             return all(_is_built(one) for one in choice.groups())
+        if many := _MANY.fullmatch(value):
+            return self._all_keys(((one, where) for one in where.gathered(many[1])), asked)
         if (value, where.name) in asked:
             return True
         asked = (*asked, (value, where.name))

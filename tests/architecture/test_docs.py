@@ -139,7 +139,7 @@ def _known_reasons() -> set[str]:
 
 
 def _lua() -> list[str]:
-    return [path.read_text(encoding="utf-8") for path in LUA.glob("*.lua")]
+    return [path.read_text(encoding="utf-8") for path in LUA.rglob("*.lua")]
 
 
 def _places(node: ast.AST) -> Iterator[ast.expr]:

@@ -12,13 +12,13 @@ import pytest
 import shoal
 from shoal.frontier import keys
 from shoal.frontier.keys import KEYS
-from shoal.frontier.scripts import OPERATIONS
+from shoal.frontier.scripts import OPERATIONS, PARTS, SHARED
 from tests.architecture.lua_keys import Operation
 
 SOURCE = Path(shoal.__file__).parent
 LUA = SOURCE / "frontier" / "lua"
 PRELUDE = (LUA / "prelude.lua").read_text()
-LUA_FILES = sorted(LUA.glob("*.lua"))
+LUA_FILES = sorted(LUA.rglob("*.lua"))
 PYTHON_FILES = sorted((SOURCE / "frontier").glob("*.py"))
 
 PLACEHOLDERS = {
@@ -147,7 +147,7 @@ def test_key_builders_are_used() -> None:
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_only_the_prelude_builds_keys(operation: str) -> None:
-    code = _code(LUA / f"{operation}.lua")
+    code = "".join(_code(LUA / f"{name}.lua") for name in (*SHARED[1:], *PARTS.get(operation, ()), operation))
     assert not re.search(r"\bKEYS\b|\bP\b", code)
     # The first argument of a command is a key: a builder's, a name for one, or a constant of the prelude.
     constants = frozenset(name for name, _ in _CONSTANT.findall(PRELUDE))
@@ -165,6 +165,8 @@ def test_only_the_prelude_builds_keys(operation: str) -> None:
         "local function look(key)\n  redis.call('GET', key)\nend\nlook(job_key(job))\nlook(name)",
         "local function look(key)\n  redis.call('GET', key)\nend",
         "local function look(place)\n  redis.call('GET', place.list)\nend\nlook({ list = name })",
+        "redis.call('MGET', unpack(names))",
+        "keys[#keys + 1] = job_key(job)\nkeys[#keys + 1] = name\nredis.call('MGET', unpack(keys))",
         "for _, key in ipairs({ job_key(job), name }) do\n  redis.call('GET', key)\nend",
     ],
 )
@@ -192,12 +194,22 @@ def test_every_operation_says_what_it_does_takes_and_returns(operation: str) -> 
     assert re.match(rf"-- {operation}\.lua: \w.+\.$", header, re.MULTILINE)
     assert re.search(r"^-- ARGV", header, re.MULTILINE)
     assert re.search(r"^-- returns .+", header, re.MULTILINE)
-    used = set(re.findall(r"ARGV\[(\d+)\]", _code(path)))
+    codes = (_code(LUA / f"{name}.lua") for name in (*PARTS.get(operation, ()), operation))
+    used = set(re.findall(r"ARGV\[(\d+)\]", "".join(codes)))
     assert used <= set(re.findall(r"ARGV\[(\d+)", header))
 
 
+def test_every_part_belongs_to_an_operation_and_says_what_it_is_about() -> None:
+    parts = [part for names in PARTS.values() for part in names]
+    found = sorted(path.relative_to(LUA).as_posix()[:-4] for path in LUA_FILES)
+    assert sorted([*parts, *SHARED, *OPERATIONS]) == found
+    assert all(part.split("/")[0] == operation for operation, names in PARTS.items() for part in names)
+    for part in (*parts, *SHARED):
+        assert (LUA / f"{part}.lua").read_text().startswith(f"-- {part}.lua: ")
+
+
 def test_every_operation_is_offered_by_a_typed_face() -> None:
-    faces = "".join((SOURCE / "frontier" / name).read_text() for name in ("frontier.py", "proxies.py"))
+    faces = "".join((SOURCE / "frontier" / name).read_text() for name in ("frontier.py", "proxies.py", "watch.py"))
     assert set(re.findall(r'_scripts\.call\(\s*"(\w+)"', faces)) == set(OPERATIONS)
 
 

@@ -15,12 +15,18 @@ from tests.contract.frontier_calls import MINUTE, settle
 from tests.contract.keyspace import classify, key_names
 
 _TIMETABLES = {"ready", "lag", "delayed", "due", "due_jobs", "leases", "hosts"}
-_MOMENTS = {
-    "host": {"slot", "hold", "probe_at", "gone", "quiet", "cut_at", "pace_at", "robots_at", "top_at", "met"},
-    "job": {"created", "started", "deadline", "paused", "ended", "since", "mark"},
-}
-_EXACT = {"slot"}
-"""To a thousandth of a millisecond; others are whole."""
+_OF_A_HOST = (
+    *("slot", "hold", "probe_at", "gone", "quiet", "cut_at"),
+    *("pace_at", "robots_at", "top_at", "met", "listed"),
+)
+_OF_A_JOB = {"created", "started", "deadline", "paused", "ended", "since", "mark"}
+_SET_BACK = """
+local h = cmsgpack.unpack(redis.call('GET', KEYS[1]))
+for i = 2, #ARGV do
+  if h[ARGV[i]] then h[ARGV[i]] = h[ARGV[i]] - tonumber(ARGV[1]) end
+end
+redis.call('SET', KEYS[1], cmsgpack.pack(h), 'KEEPTTL')
+"""
 _SPENT = ("s ", "t ")
 """Moments among what a job has spent: a host's first lease, and its next slot."""
 
@@ -45,7 +51,7 @@ class Clock:
         self._passed_s += ms / 1000
         families = [(key, classify(key, self._prefix)[0].name) for key in key_names(self._client, self._prefix)]
         tables = [key for key, family in families if family in _TIMETABLES]
-        hashes = [(key, family) for key, family in families if family in _MOMENTS or family == "spend"]
+        hashes = [(key, family) for key, family in families if family in ("job", "spend")]
         reading = self._client.pipeline(transaction=True)
         for key in tables:
             reading.zrange(key, 0, -1, withscores=True)
@@ -56,6 +62,8 @@ class Clock:
         for key, members in zip(tables, found[: len(tables)], strict=True):
             if members:
                 writing.zadd(key, {member: score - ms for member, score in members})
+        for key in (key for key, family in families if family == "host"):
+            writing.eval(_SET_BACK, 1, key, ms, *_OF_A_HOST)
         for (key, family), values in zip(hashes, found[len(tables) :], strict=True):
             if changed := _set_back(family, cast("dict[str, str]", values), ms):
                 writing.hset(key, mapping=changed)
@@ -63,10 +71,9 @@ class Clock:
 
 
 def _set_back(family: str, values: dict[str, str], ms: float) -> dict[str, str]:
-    moments = {
-        name for name in values if name in _MOMENTS.get(family, ()) or (family == "spend" and name.startswith(_SPENT))
-    }
-    return {name: f"{float(values[name]) - ms:.{3 * (name in _EXACT or family == 'spend')}f}" for name in moments}
+    """A job's moments are whole milliseconds."""
+    moments = {name for name in values if (name in _OF_A_JOB if family == "job" else name.startswith(_SPENT))}
+    return {name: f"{float(values[name]) - ms:.{3 * (family == 'spend')}f}" for name in moments}
 
 
 def crawl(

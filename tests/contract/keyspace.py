@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
@@ -29,6 +29,14 @@ _PLACEHOLDERS = {
     "S": "[0-9a-f]+",
 }
 _PLACES = ("queued", "delayed", "leased")
+_UNPACK = """
+local fields, packed = {}, redis.call('GET', KEYS[1])
+for field, value in pairs(packed and cmsgpack.unpack(packed) or {}) do
+  fields[#fields + 1] = field
+  fields[#fields + 1] = type(value) == 'number' and string.format('%.17g', value) or value
+end
+return fields
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +87,10 @@ def read_keys(client: redis.Redis, prefix: str) -> list[StoredKey]:
         pipeline.type(key)
         pipeline.object("ENCODING", key)
         pipeline.pttl(key)
-        _read_value(pipeline, key, family.type)
+        _read_value(pipeline, key, "packed" if family.name == "host" else family.type)
     answers: Iterator[Any] = iter(pipeline.execute())
-    return [StoredKey(*name, *(next(answers) for _ in range(4))) for name in named]
+    found = [StoredKey(*name, *(next(answers) for _ in range(4))) for name in named]
+    return [replace(key, value=_pairs(key.value)) if key.family.name == "host" else key for key in found]
 
 
 def _read_value(pipeline: Any, key: str, kind: str) -> None:
@@ -96,8 +105,19 @@ def _read_value(pipeline: Any, key: str, kind: str) -> None:
             pipeline.lrange(key, 0, -1)
         case "stream":
             pipeline.xrange(key)
+        case "packed":
+            pipeline.eval(_UNPACK, 1, key)
         case _:
             pipeline.get(key)
+
+
+def _pairs(flat: list[str]) -> dict[str, str]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def host_fields(client: redis.Redis, prefix: str, host: str) -> dict[str, str]:
+    """What is known of a host, or of a bucket that several share."""
+    return _pairs(cast(Any, client).eval(_UNPACK, 1, f"{prefix}:host:{host}"))
 
 
 def clear(client: redis.Redis, prefix: str) -> None:

@@ -35,6 +35,7 @@ from tests.contract.frontier_calls import (
     status_of,
 )
 from tests.contract.frontier_time import Clock, crawl
+from tests.contract.keyspace import host_fields
 
 HOST = "a.test"
 ORIGIN = "https://a.test"
@@ -711,7 +712,7 @@ def test_twenty_hosts_at_one_address_are_one_server(client: redis.Redis, prefix:
     held = [*held[3:], *lease(frontier)]
     assert len(held) == 4
     assert Counter(known(watch, host).address for host in hosts) == {"192.0.2.1": 20}
-    assert client.hget(f"{prefix}:host:#192.0.2.1", "inflight") == "4"
+    assert host_fields(client, prefix, "#192.0.2.1")["inflight"] == "4"
 
 
 def test_a_host_that_moved_counts_where_it_lives_now(client: redis.Redis, prefix: str, clock: Clock) -> None:
@@ -726,9 +727,9 @@ def test_a_host_that_moved_counts_where_it_lives_now(client: redis.Redis, prefix
     introduce(frontier, {HOST: ("192.0.2.2", ""), "b.test": ("192.0.2.1", "")})
     moved = [each for each in lease(frontier) if each.request.url.host == HOST]
     assert len(moved) == 4
-    assert client.hget(f"{prefix}:host:#192.0.2.2", "inflight") == "4"
+    assert host_fields(client, prefix, "#192.0.2.2")["inflight"] == "4"
     settle(frontier, [*moved, *stay])
-    assert client.hget(f"{prefix}:host:#192.0.2.2", "inflight") == "0"
+    assert host_fields(client, prefix, "#192.0.2.2")["inflight"] == "0"
 
 
 def test_requests_under_way_move_with_their_host(client: redis.Redis, prefix: str) -> None:
@@ -739,12 +740,12 @@ def test_requests_under_way_move_with_their_host(client: redis.Redis, prefix: st
     held = lease(careless, 3)
     careful.meet(held[0], "192.0.2.1", "test")
     for bucket in (HOST, "#192.0.2.1", "@test"):
-        assert client.hget(f"{prefix}:host:{bucket}", "inflight") == "2"
+        assert host_fields(client, prefix, bucket)["inflight"] == "2"
     careful.meet(held[1], "192.0.2.2", "")
-    assert client.hget(f"{prefix}:host:#192.0.2.1", "inflight") == "0"
-    assert client.hget(f"{prefix}:host:#192.0.2.2", "inflight") == "1"
+    assert host_fields(client, prefix, "#192.0.2.1")["inflight"] == "0"
+    assert host_fields(client, prefix, "#192.0.2.2")["inflight"] == "1"
     settle(careful, held[2:])
-    assert client.hget(f"{prefix}:host:#192.0.2.2", "inflight") == "0"
+    assert host_fields(client, prefix, "#192.0.2.2")["inflight"] == "0"
 
 
 def _domain(client: redis.Redis, prefix: str, manners: Manners) -> Frontier:

@@ -22,8 +22,15 @@ from redis.retry import Retry
 from shoal.errors import RedisUnavailable
 
 _LUA = files("shoal.frontier") / "lua"
+SHARED = ("prelude", "hosts", "moves")
+"""These stand before every operation."""
+PARTS = {
+    "lease": ("lease/places", "lease/limits", "lease/budgets", "lease/shares"),
+    "settle": ("settle/learning",),
+}
+"""Long operations are cut into parts, which stand before them."""
 OPERATIONS = tuple(
-    sorted(path.name[:-4] for path in _LUA.iterdir() if path.name.endswith(".lua") and path.name != "prelude.lua")
+    sorted(name[:-4] for path in _LUA.iterdir() if (name := path.name).endswith(".lua") and name[:-4] not in SHARED)
 )
 
 Arg = str | int | float
@@ -65,8 +72,8 @@ def translated_errors(operation: str) -> Generator[None]:
 
 
 def source(name: str) -> str:
-    """The whole text of an operation: prelude and body."""
-    return (_LUA / "prelude.lua").read_text() + (_LUA / f"{name}.lua").read_text()
+    """The whole text of an operation: what is shared, its parts, and itself."""
+    return "\n".join((_LUA / f"{part}.lua").read_text() for part in (*SHARED, *PARTS.get(name, ()), name))
 
 
 class Scripts:

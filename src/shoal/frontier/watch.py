@@ -22,7 +22,7 @@ from shoal.core.model import (
     QueueDepth,
     WorkerBeat,
 )
-from shoal.frontier.scripts import connect, translated_errors
+from shoal.frontier.scripts import Scripts, connect, translated_errors
 
 READ_EVENTS_AT_MOST = 1_000
 
@@ -33,6 +33,7 @@ class Watch:
     def __init__(self, client: redis.Redis, prefix: str = "shoal") -> None:
         self._client = client
         self._prefix = prefix
+        self._scripts = Scripts(client, prefix)
 
     @classmethod
     def at(cls, url: str, prefix: str = "shoal", *, timeout_s: float = 10.0) -> Watch:
@@ -114,19 +115,12 @@ class Watch:
         return None if score is None else self._describe([(int(score), host)])[0]
 
     def _describe(self, names: Sequence[tuple[int, str]]) -> list[HostStatus]:
-        with translated_errors("hosts"):
-            pipeline = self._client.pipeline(transaction=False)
-            pipeline.time()
-            for _, host in names:
-                pipeline.hgetall(f"{self._prefix}:host:{host}")
-                pipeline.zcard(f"{self._prefix}:waiters:{host}")
-                pipeline.lrange(f"{self._prefix}:notes:{host}", 0, -1)
-            (seconds, micros), *found = pipeline.execute()
-        now = seconds * 1000 + micros // 1000
-        return [
-            _host(host, seen, found[3 * i], found[3 * i + 1], found[3 * i + 2], now)
-            for i, (seen, host) in enumerate(names)
-        ]
+        now, *found = self._scripts.call("show_hosts", [host for _, host in names])
+        described: list[HostStatus] = []
+        for (seen, host), (fields, waiting, notes) in zip(names, found, strict=True):
+            values = dict(zip(fields[::2], fields[1::2], strict=True))
+            described.append(_host(host, seen, values, waiting, notes, now))
+        return described
 
     # --- workers -------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 -- configure_job.lua: change a job's limits or its queue while it runs.
 -- ARGV[1] job   ARGV[2..] pairs: fields of the job's hash (as in create)
 -- returns {state or '', 1 when this call ended the job}
-local job = ARGV[1]
+local job, touched = ARGV[1], { [ARGV[1]] = true }
 local j = redis.call('HMGET', job_key(job), 'state', 'queue', 'queued', 'delayed', 'leased', 'tenant')
 if not j[1] then return { '', 0 } end
 redis.call('HSET', job_key(job), unpack(ARGV, 2))
@@ -43,9 +43,16 @@ local function drop(excess)
   write_sums()
 end
 
--- Under new limits every host may be asked at once; those that cannot take more yet say so at the next lease.
+-- Under new limits every host may be asked at once, also by those who waited for this job's turn; whoever cannot be
+-- served yet says so at the next lease. Of very many hosts, the first are looked at, and others look again by themselves.
+local LOOK_AT = 1000
 local function wake_hosts()
   for _, list in ipairs({ ready_key(job), lag_key(job) }) do
+    for _, host in ipairs(redis.call('ZRANGE', list, 0, LOOK_AT - 1)) do
+      local h = read_host(host)
+      local b = h.group and read_host(h.group) or h
+      if b.waited then wake_waiters(b, redis.call('ZCARD', waiters_key(b.name)), touched) end
+    end
     if redis.call('EXISTS', list) == 1 then redis.call('ZUNIONSTORE', list, 1, list, 'WEIGHTS', 0) end
   end
 end
@@ -70,5 +77,5 @@ if pages > 0 and not b[6] then
   if counted > pages then drop(counted - pages) end
 end
 tell(job, 'changed', j[1])
-local ended = #finish_moves({ [job] = true })
+local ended = #finish_moves(touched)
 return { redis.call('HGET', job_key(job), 'state'), ended }

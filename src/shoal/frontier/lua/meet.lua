@@ -6,20 +6,18 @@ local records, touched = {}, {}
 local late = take_leases(ARGV[1], { ARGV[2] }, function(_, record) records[1] = record end)
 -- What is under way is counted where the host lives now, so that each return lowers what was raised.
 local h = read_host(host)
+local function move(bucket, n)
+  local b = read_host(bucket)
+  set(b, 'inflight', math.max(0, b.inflight + n))
+end
 local inflight = h.inflight
 for field, name in pairs(names) do
   if h[field] ~= name and not (name == '' and not h[field]) then
-    if h[field] and inflight > 0 then redis.call('HINCRBY', host_key(h[field]), 'inflight', 0 - inflight) end
-    if name ~= '' then
-      redis.call('HINCRBY', host_key(name), 'inflight', inflight)
-      redis.call('HSET', host_key(host), field, name)
-      lives_a_day(name)
-    else
-      redis.call('HDEL', host_key(host), field)
-    end
+    if h[field] then move(h[field], -inflight) end
+    if name ~= '' then move(name, inflight) end
+    set(h, field, name ~= '' and name or nil)
   end
 end
-redis.call('HSET', host_key(host), 'met', now)
-lives_a_day(host)
+set(h, 'met', now)
 give_back(records, touched)
 return { late, unpack(finish_moves(touched)) }

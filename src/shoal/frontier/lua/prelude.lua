@@ -1,9 +1,10 @@
--- prelude.lua: names, the clock and the moves that several operations share; stands before every script.
+-- prelude.lua: names, the clock, sums and timetables; stands before every script.
 -- KEYS[1] prefix of all keys. Names are built here and nowhere else; frontier/keys.py lists them.
 local P = KEYS[1]
+local max, min, ceil, floor = math.max, math.min, math.ceil, math.floor
 
 local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local now = tonumber(time[1]) * 1000 + floor(tonumber(time[2]) / 1000)
 
 local DAY_S = 86400
 local NEVER = math.huge
@@ -128,10 +129,10 @@ local function refresh_due(job)
   if not j[2] then return end
   local at, lag, slow = NEVER, NEVER, slow_lane(j[2])
   if j[1] == 'running' then
-    at = math.min(earliest(ready_key(job)), earliest(delayed_key(job)))
+    at = min(earliest(ready_key(job)), earliest(delayed_key(job)))
     if slow then lag = earliest(lag_key(job)) end
     local waits = (tonumber(j[5]) or 0) + (tonumber(j[6]) or 0) > 0
-    if j[4] and waits then at = math.min(at, tonumber(j[4])) end
+    if j[4] and waits then at = min(at, tonumber(j[4])) end
   end
   set_due(j[2], j[3], job, at)
   if slow then set_due(slow, j[3], job, lag) end
@@ -142,7 +143,7 @@ local function enqueue(job, host, level, entries, front)
   local list = queue_key(job, host, level)
   local push = front and 'LPUSH' or 'RPUSH'
   for i = 1, #entries, 1000 do
-    redis.call(push, list, unpack(entries, i, math.min(i + 999, #entries)))
+    redis.call(push, list, unpack(entries, i, min(i + 999, #entries)))
   end
   redis.call('ZADD', ready_key(job), 'NX', now, host)
 end
@@ -160,208 +161,9 @@ end
 
 -- (base, split) for this many fingerprints.
 local function buckets_for(n)
-  local buckets, base = math.max(1, math.ceil(n / PER_BUCKET)), 1
+  local buckets, base = max(1, ceil(n / PER_BUCKET)), 1
   while base * 2 <= buckets do base = base * 2 end
   return base, buckets - base
-end
-
--- A host's hash as a table; all but a few fields are numbers.
-local TEXTS = { owner = true, group = true, address = true, probing = true, delay_by = true }
-local function read_host(host)
-  local key = host_key(host)
-  local flat, h = redis.call('HGETALL', key), { inflight = 0, key = key }
-  for i = 1, #flat, 2 do
-    local field = flat[i]
-    h[field] = TEXTS[field] and flat[i + 1] or tonumber(flat[i + 1])
-  end
-  return h
-end
-
--- What a job asks a bucket at, whose word that is, and what the bucket is booked at: the operator's word, the job's,
--- that of robots.txt where it is stricter than the default, the default. A job slower than others waits by itself; one with no limit books nothing. 0 is
--- unlimited. `j` has rate (nil: it does not say), rate0 and robots; `b` has rate and delay.
-local function wanted_rate(j, b, h)
-  local word = b.rate
-  -- A host in a domain's bucket may have a word of its own: the stricter one holds.
-  if h and h.rate and h.rate > 0 and not (word and word > 0 and word < h.rate) then word = h.rate end
-  if word then return word, 'operator', word end
-  local plain, source = j.rate0, 'default'
-  if b.delay and j.robots and (plain == 0 or 1 / b.delay < plain) then plain, source = 1 / b.delay, 'robots' end
-  if not j.rate then return plain, source, plain end
-  if j.rate == 0 or plain == 0 or j.rate > plain then return j.rate, 'job', j.rate end
-  return j.rate, 'job', plain
-end
-
--- What was decided about a host, and why: the last few are kept, for people.
-local NOTES_KEPT = 10
-local function note(host, what, reason)
-  redis.call('LPUSH', notes_key(host), string.format('%d %s %s', now, what, reason))
-  redis.call('LTRIM', notes_key(host), 0, NOTES_KEPT - 1)
-  redis.call('EXPIRE', notes_key(host), DAY_S)
-end
-
--- A host that an operator has set something for is remembered, others are forgotten after a day. The list of hosts is
--- written in one go (`list_hosts`).
-local listed = {}
-local function keep_host(host, h)
-  listed[#listed + 1] = now
-  listed[#listed + 1] = host
-  if h.set then
-    redis.call('PERSIST', h.key)
-  else
-    local rest = math.max(h.hold or 0, h.gone or 0, now) - now
-    redis.call('EXPIRE', h.key, DAY_S + math.ceil(rest / 1000))
-  end
-end
-
-local function list_hosts()
-  for i = 1, #listed, 1000 do
-    redis.call('ZADD', HOSTS, unpack(listed, i, math.min(i + 999, #listed)))
-  end
-  listed = {}
-end
-
--- A bucket of which something was learnt before it was asked is forgotten after a day like any other.
-local function lives_a_day(bucket)
-  if redis.call('HEXISTS', host_key(bucket), 'set') == 0 then redis.call('EXPIRE', host_key(bucket), DAY_S, 'NX') end
-end
-
--- A host of this job may be asked for now, if it waits at all.
--- Tells whether it was asleep.
-local function wake(job, host, touched)
-  local woken = redis.call('ZADD', ready_key(job), 'XX', 'LT', 'CH', now, host)
-    + redis.call('ZADD', lag_key(job), 'XX', 'LT', 'CH', now, host)
-  if woken > 0 then touched[job] = true end
-  return woken > 0 and redis.call('HGET', job_key(job), 'state') == 'running'
-end
-
--- Who waits for room in a bucket may ask again: the urgent first, and no more of them than there may be room for; whose
--- turn it is among rivals is found out then.
-local EXTRA_WOKEN = 2
-local function wake_waiters(bucket, most, touched)
-  local woken = 0
-  while woken < most do
-    local waiter = redis.call('ZPOPMIN', waiters_key(bucket), 1)[1]
-    if not waiter then
-      redis.call('HDEL', host_key(bucket), 'waited')
-      return
-    end
-    local job, host = string.match(waiter, '^(%S+) (%S+)$')
-    if wake(job, host, touched) then woken = woken + 1 end
-  end
-end
-
--- Requests of a bucket came back: it has so many less in flight, and who waited may ask again. Other fields that are to
--- be set are written along.
-local function lower(bucket, b, n, touched, fields)
-  fields = fields or {}
-  fields[#fields + 1] = 'inflight'
-  fields[#fields + 1] = math.max(0, b.inflight - n)
-  redis.call('HSET', b.key, unpack(fields))
-  keep_host(bucket, b)
-  if b.waited then wake_waiters(bucket, n + EXTRA_WOKEN, touched) end
-end
-
--- Requests of a host came back: also to its domain and its address. The jobs to refresh are marked in `touched`.
-local function host_returned(host, h, n, touched)
-  lower(host, h, n, touched)
-  if h.group then lower(h.group, read_host(h.group), n, touched) end
-  if h.address then lower(h.address, read_host(h.address), n, touched) end
-end
-
--- Everything of a job that waits is dropped; returns how much that was.
-local function drop_waiting(job)
-  for _, list in ipairs({ ready_key(job), lag_key(job) }) do
-    for _, host in ipairs(redis.call('ZRANGE', list, 0, -1)) do
-      redis.call('UNLINK', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2))
-      redis.call('ZREM', waiters_key(host), job .. ' ' .. host)
-    end
-  end
-  redis.call('UNLINK', ready_key(job), lag_key(job), delayed_key(job))
-  local j = redis.call('HMGET', job_key(job), 'queued', 'delayed')
-  local queued, delayed = tonumber(j[1]) or 0, tonumber(j[2]) or 0
-  add(job, 'queued', -queued)
-  add(job, 'delayed', -delayed)
-  add(job, 'dropped', queued + delayed)
-  write_sums()
-  return queued + delayed
-end
-
--- Has the job come to its end just now? True exactly once in its life.
-local function ends_now(job)
-  local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'open', 'queued', 'delayed', 'leased', 'queue', 'tenant')
-  if not j[1] or j[2] then return false end
-  local leased = tonumber(j[6]) or 0
-  local pending = (tonumber(j[4]) or 0) + (tonumber(j[5]) or 0) + leased
-  local over = (j[1] == 'cancelled' and leased == 0) or (j[1] ~= 'cancelled' and j[3] ~= '1' and pending == 0)
-  if not over then return false end
-  if j[1] ~= 'cancelled' then redis.call('HSET', job_key(job), 'state', 'finished') end
-  redis.call('HSET', job_key(job), 'ended', now)
-  tell(job, 'ended', redis.call('HGET', job_key(job), 'state'))
-  leave_queue(job, j[7], j[8])
-  return true
-end
-
--- After any move: write the sums, put the jobs' due times right, and name those that have ended.
-local function finish_moves(touched)
-  list_hosts()
-  write_sums()
-  local ended = {}
-  for job in pairs(touched) do
-    if ends_now(job) then
-      ended[#ended + 1] = job
-    else
-      refresh_due(job)
-    end
-  end
-  return ended
-end
-
--- Take records out of a lease group. Calls take(index, record) for each that was still there; returns how many were not.
--- An index named twice is taken once: the second is as late as in a call of its own.
-local function take_leases(group, indexes, take)
-  local lost = 0
-  local records = redis.call('HMGET', lease_key(group), unpack(indexes))
-  local found, taken = {}, {}
-  for i, index in ipairs(indexes) do
-    if records[i] and not taken[index] then
-      taken[index] = true
-      found[#found + 1] = index
-      take(index, records[i])
-    else
-      lost = lost + 1
-    end
-  end
-  if #found > 0 then
-    redis.call('HDEL', lease_key(group), unpack(found))
-    if redis.call('EXISTS', lease_key(group)) == 0 then redis.call('ZREM', LEASES, group) end
-  end
-  return lost
-end
-
--- Unfetched requests go back to the front of their queues; those of a cancelled or unknown job are dropped.
--- returns = {record, …}; host_left counts the returns by host.
-local function give_back(records, touched)
-  local states, host_left = {}, {}
-  for i = #records, 1, -1 do
-    local job, host, level, entry = split_record(records[i])
-    if states[job] == nil then states[job] = redis.call('HGET', job_key(job), 'state') or false end
-    host_left[host] = (host_left[host] or 0) + 1
-    if states[job] then
-      touched[job] = true
-      add(job, 'leased', -1)
-      if states[job] == 'cancelled' then
-        add(job, 'dropped', 1)
-      else
-        add(job, 'queued', 1)
-        enqueue(job, host, level, { entry }, true)
-      end
-    end
-  end
-  for host, n in pairs(host_left) do
-    host_returned(host, read_host(host), n, touched)
-  end
-  return host_left
 end
 
 -- A proxy's score, 0 to 1: half of what it has lost comes back in this time, for who is not asked cannot prove itself.

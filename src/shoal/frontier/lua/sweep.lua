@@ -3,7 +3,7 @@
 -- returns how many left
 local left = 0
 for _, host in ipairs(redis.call('ZRANGEBYSCORE', HOSTS, '-inf', now - DAY_S * 1000, 'LIMIT', 0, tonumber(ARGV[1]))) do
-  if redis.call('HEXISTS', host_key(host), 'set') == 1 then
+  if read_host(host).set then
     redis.call('ZADD', HOSTS, now, host)
   else
     redis.call('ZREM', HOSTS, host)
