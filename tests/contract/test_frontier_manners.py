@@ -817,3 +817,31 @@ def test_settling_tells_nothing_about_a_host_that_was_not_asked(frontier: Fronti
     frontier.settle([Settlement(each, Outcome.FILTERED, "scope") for each in held])
     host = known(watch)
     assert (host.pace, host.breaker, host.lane, host.decisions) == (None, Breaker.CLOSED, None, ())
+
+
+# --- requests beside the leases ---------------------------------------------------------------------------------
+
+
+def test_who_drops_in_takes_a_turn_like_any_other(client: redis.Redis, prefix: str, clock: Clock) -> None:
+    frontier = Frontier(client, prefix, Manners(rate=2))
+    start(frontier, "job", pages(HOST, 20), rate=None)
+    assert [frontier.drop_in(HOST), len(lease(frontier))] == [timedelta(), 0]
+    clock.let_pass(0.5)
+    assert len(lease(frontier)) == 1
+    wait = frontier.drop_in(HOST)
+    assert wait is not None
+    assert timedelta(seconds=0.3) < wait <= timedelta(seconds=0.5)
+
+
+def test_nobody_drops_in_where_nothing_may_be_asked(client: redis.Redis, prefix: str) -> None:
+    frontier = Frontier(client, prefix, Manners(rate=2))
+    for change, allowed in ((HostChange(paused=True), False), (HostChange(paused=False), True)):
+        frontier.configure_host(HOST, change)
+        assert (frontier.drop_in(HOST) is not None) == allowed
+    frontier.configure_host(HOST, HostChange(hold=timedelta(minutes=1)))
+    assert frontier.drop_in(HOST) is None
+
+
+def test_who_drops_in_at_a_host_without_a_limit_need_not_wait(client: redis.Redis, prefix: str) -> None:
+    frontier = Frontier(client, prefix, Manners(rate=0))
+    assert [frontier.drop_in(HOST) for _ in range(3)] == [timedelta()] * 3

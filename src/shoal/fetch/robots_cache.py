@@ -22,6 +22,8 @@ from shoal.fetch.port import FetchLimits, Response
 
 MAX_UNPACKED = 10_000_000
 MAX_REDIRECTS = 5
+LONGEST_TURN = timedelta(seconds=5)
+"""A redirect waits no longer for its turn: of a slow host the next page comes later instead."""
 TOTAL = timedelta(seconds=15)
 """For the file and all redirects on the way to it."""
 LIFETIME = timedelta(hours=12)
@@ -58,6 +60,10 @@ class Shelf(Protocol):
 
     async def remind(self, origin: str, crawl_delay: float) -> None:
         """A copy on the shelf asks for this; it may have been forgotten."""
+        ...
+
+    async def turn(self, host: str) -> timedelta | None:
+        """Take a turn on a host that a redirect leads to: the time until then, None when it must not be asked now."""
         ...
 
     async def give_up(self, origin: str) -> None:
@@ -191,7 +197,7 @@ class RobotsCache:
         copy = await self._fresh(url.origin)  # whoever had the claim before us may have been quick
         if copy is not None:
             return _read(copy)
-        inquiry = _Inquiry(Url(url.scheme, url.host, "/robots.txt"), fetch)
+        inquiry = _Inquiry(Url(url.scheme, url.host, "/robots.txt"), fetch, self._shelf)
         try:
             copy = await inquiry.copy()
         except FetchError as exc:
@@ -235,9 +241,10 @@ class RobotsCache:
 class _Inquiry:
     """The way to one robots.txt."""
 
-    def __init__(self, url: Url, fetch: Fetch) -> None:
+    def __init__(self, url: Url, fetch: Fetch, shelf: Shelf) -> None:
         self._url = url
         self._fetch = fetch
+        self._shelf = shelf
         self.hops: list[Asked] = []
 
     async def copy(self) -> RobotsCopy:
@@ -266,8 +273,16 @@ class _Inquiry:
                 if target is None:
                     break
                 url = target
+                await self._wait_for(url.host)
                 response = await self._hop(url)
         return response
+
+    async def _wait_for(self, host: str) -> None:
+        """Redirects are requests as well, also to the host that sent them."""
+        turn = await self._shelf.turn(host)
+        if turn is None:
+            raise FetchError("robots_unreachable", f"robots.txt is at {host}, which must not be asked now")
+        await asyncio.sleep(min(turn, LONGEST_TURN).total_seconds())
 
     async def _hop(self, url: Url) -> Response:
         at_ms, started = _now_ms(), time.monotonic()

@@ -286,6 +286,11 @@ class Frontier:
         asked = "" if not crawl_delay else f"{min(crawl_delay, LONGEST_CRAWL_DELAY.total_seconds()):g}"
         self._scripts.call("learn_robots", [host, asked, origin])
 
+    def drop_in(self, host: str) -> timedelta | None:
+        """A request beside the leases takes a turn of a host: the time until then; None when it must not be asked."""
+        wait = int(self._scripts.call("drop_in", [host, self._manners.rate]))
+        return None if wait < 0 else timedelta(milliseconds=wait)
+
     def settle(self, settlements: Sequence[Settlement]) -> SettleReport:
         """Bring leases to their end."""
         late, ended = 0, list[str]()

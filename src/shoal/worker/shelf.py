@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import TypeVar
 
 from shoal.core.robots import RobotsCopy
@@ -35,6 +36,10 @@ class RobotsShelf:
         """A copy asks for this; a frontier that was emptied has forgotten it."""
         host = parse(f"{origin}/").host
         await self._in_thread(lambda: self._frontier.learn_robots(host, crawl_delay, origin))
+
+    async def turn(self, host: str) -> timedelta | None:
+        """Take a turn on a host that a redirect leads to: the time until then, None when it must not be asked now."""
+        return await self._in_thread(lambda: self._frontier.drop_in(host))
 
     async def give_up(self, origin: str) -> None:
         """It could not be fetched: others may try."""

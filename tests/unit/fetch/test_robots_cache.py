@@ -19,6 +19,7 @@ from shoal.fetch.robots_cache import (
     FAILURE_LIFETIME,
     FORBIDDEN_LIFETIME,
     LIFETIME,
+    LONGEST_TURN,
     LONGEST_LIFETIME,
     MAX_UNPACKED,
     SHORTEST_LIFETIME,
@@ -75,6 +76,8 @@ class Shelf:
         self.copies = {copy.origin: copy for copy in copies}
         self.delays: dict[str, float | None] = {}
         self.taken: set[str] = set()
+        self.turns: list[str] = []
+        self.waits: dict[str, timedelta | None] = {}
         self.loads = 0
         self.on_claim: Callable[[], None] = lambda: None
 
@@ -94,6 +97,11 @@ class Shelf:
     async def remind(self, origin: str, crawl_delay: float) -> None:
         await asyncio.sleep(0)
         self.delays[origin] = crawl_delay
+
+    async def turn(self, host: str) -> timedelta | None:
+        await asyncio.sleep(0)
+        self.turns.append(host)
+        return self.waits.get(host, timedelta())
 
     async def give_up(self, origin: str) -> None:
         await asyncio.sleep(0)
@@ -246,6 +254,39 @@ def test_a_redirect_may_lead_to_another_host_and_the_copy_stays_that_of_the_firs
     assert not rules.robots.judge(PAGE.target).allowed
     assert [(str(hop.url), hop.status, hop.reason) for hop in rules.hops] == [(ROBOTS, 301, ""), (other, 200, "")]
     assert list(shelf.copies) == [ORIGIN]
+
+
+def test_each_redirect_takes_a_turn_of_the_host_that_it_leads_to() -> None:
+    other, shelf = "https://www.a.example/robots.txt", Shelf()
+    ask(Web({ROBOTS: moved(b"/r"), "http://a.example/r": moved(other.encode()), other: reply(200, CLOSED)}), shelf)
+    assert shelf.turns == ["a.example", "www.a.example"]
+
+
+def test_a_redirect_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    sleep = asyncio.sleep
+
+    async def note(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(0)
+
+    shelf = Shelf()
+    shelf.waits = {"a.example": timedelta(milliseconds=250), "b.example": timedelta(minutes=1)}
+    monkeypatch.setattr(robots_cache.asyncio, "sleep", note)
+    web = Web(
+        {ROBOTS: moved(b"/r"), "http://a.example/r": moved(b"http://b.example/"), "http://b.example/": reply(404)}
+    )
+    ask(web, shelf)
+    assert [seconds for seconds in slept if seconds] == [0.25, LONGEST_TURN.total_seconds()]
+
+
+def test_a_redirect_to_a_host_that_must_not_be_asked_is_no_consent() -> None:
+    shelf = Shelf()
+    shelf.waits = {"b.example": None}
+    web = Web({ROBOTS: moved(b"http://b.example/"), "http://b.example/": reply(404)})
+    with pytest.raises(RobotsUnreachable, match=r"b\.example, which must not be asked now"):
+        ask(web, shelf)
+    assert web.asked == [ROBOTS]
 
 
 def chain(length: int) -> Web:
