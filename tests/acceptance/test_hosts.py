@@ -126,6 +126,7 @@ def test_a_bad_file_of_hosts_is_found_out_at_the_start(shoal: Shoal, tmp_path: P
         (["set", "a b", "--rate", "1"], "is not a host"),
         (["set", "@127.0.0.1", "--rate", "1"], "is not a domain"),
         (["audit", "@example.org"], "the ledger has each host by itself"),
+        (["audit", "shop.example", "--json", "--format", "csv"], "--json and --format csv: give one of the two"),
         (["audit", "shop.example", "--since", "yesterday"], "--since 'yesterday'"),
         (["audit", "shop.example", "--since", "1h", "--until", "2h"], "is not before"),
         (["audit", "shop.example", "-o", "/nowhere/at/all.csv"], "cannot write"),
@@ -203,3 +204,4 @@ def test_the_sums_are_there_for_programs(audited: Shoal) -> None:
     assert [job["job"] for job in sums["jobs"]] == ["job2", "job1"]
     assert [limit["source"] for limit in sums["limits"]] == ["throttle", "job"]
     assert len(sums["entries"]) == 1
+    assert audited.run("hosts", "audit", "shop.example", "--json", "--limit", "1").json == sums

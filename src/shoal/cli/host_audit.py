@@ -60,17 +60,24 @@ def _read_time(flag: str, text: str | None) -> int | None:
         raise InputError(f"{flag} {text!r}: write an age such as 2h, or a time such as 2026-11-01T08:00") from exc
 
 
-def audit(host: str, period: Period, most: int | None, kind: str | None, output: str) -> None:
+def read_kind(given: str | None, output: str, *, json: bool) -> str:
+    """How to write it: as the flags say, else by the ending of the file."""
+    if json and given not in (None, "json"):
+        raise InputError(f"--json and --format {given}: give one of the two")
+    return "json" if json else given or _kind_of(output)
+
+
+def audit(host: str, period: Period, most: int | None, kind: str, output: str) -> None:
     """Print the ledger of a host."""
-    name, chosen = asked_host(host), kind or _kind_of(output)
+    name = asked_host(host)
     with _open_ledger() as ledger:
-        if chosen in ("csv", "jsonl"):
-            with open_writer(output, chosen, ASK_COLUMNS) as writer:
+        if kind in ("csv", "jsonl"):
+            with open_writer(output, kind, ASK_COLUMNS) as writer:
                 writer.write(_records(_entries(ledger, name, period, most)))
             return
         summary = ledger.summary(name, period.since_ms, period.until_ms)
         last = ledger.newest(name, period.since_ms, period.until_ms, most or SHOWN_ENTRIES)
-    if chosen == "json":
+    if kind == "json":
         with open_writer(output, "jsonl", ()) as writer:
             writer.write([_summary_json(name, period, summary, last)])
     else:
