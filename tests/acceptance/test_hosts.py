@@ -120,7 +120,7 @@ def test_a_bad_file_of_hosts_is_found_out_at_the_start(shoal: Shoal, tmp_path: P
     ("args", "words"),
     [
         (["set", "shop.example"], "nothing to set"),
-        (["set", "shop.example", "--rate", "fast"], "--rate: input should be a valid number"),
+        (["set", "shop.example", "--rate", "fast"], "--rate: write requests a second, minute or hour, such as 4, 30/m"),
         (["set", "shop.example", "--rate", "0"], "--rate:"),
         (["set", "shop.example", "--parallel", "0"], "--parallel:"),
         (["set", "a b", "--rate", "1"], "is not a host"),

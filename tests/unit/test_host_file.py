@@ -55,7 +55,7 @@ hosts:
         ("hosts: {a b: {rate: 1}}", "hosts.a b: 'a b' is not a host"),
         ("hosts: {'@1.2': {rate: 1}}", "hosts.@1.2: '@1.2' is not a domain"),
         ("hosts: {a.example: 4}", "hosts.a.example: a mapping such as"),
-        ("hosts: {a.example: {rate: fast}}", "hosts.a.example.rate: input should be a valid number"),
+        ("hosts: {a.example: {rate: fast}}", "hosts.a.example.rate: write requests a second"),
         ("hosts: {a.example: {parallel: 0}}", "hosts.a.example.parallel:"),
         ("hosts: {a.example: {paused: 1}}", "hosts.a.example.paused:"),
         ("hosts: {a.example: {raet: 1}}", "hosts.a.example.raet: there is no such setting; did you mean 'rate'?"),

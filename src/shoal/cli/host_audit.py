@@ -7,14 +7,13 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import isclose
 from pathlib import Path
 from typing import Any
 
 from shoal.cli.output import open_writer
 from shoal.core.host_name import asked_host
-from shoal.core.values import read_duration
+from shoal.core.values import read_moment
 from shoal.errors import InputError
 from shoal.home import prepare_home
 from shoal.settings import read_settings
@@ -50,12 +49,8 @@ def read_period(since: str | None, until: str | None) -> Period:
 def _read_time(flag: str, text: str | None) -> int | None:
     if text is None:
         return None
-    age = read_duration(text)
     try:
-        if isinstance(age, float):
-            return round(max(0.0, time.time() - age) * 1000)
-        at = datetime.fromisoformat(text.strip())
-        return round((at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp() * 1000)
+        return read_moment(text, time.time())
     except (ValueError, OverflowError) as exc:
         raise InputError(f"{flag} {text!r}: write an age such as 2h, or a time such as 2026-11-01T08:00") from exc
 
