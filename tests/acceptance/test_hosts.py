@@ -14,12 +14,15 @@ import pytest
 
 from shoal.core.ledger import Ask
 from shoal.core.manners import LimitSource
+from shoal.core.robots import RobotsCopy, version_of
 from shoal.store.database import open_database
 from shoal.store.pages import PageStore
+from shoal.store.robots import RobotsStore
 from tests.command import Shoal
 
 NOON = 1_793_534_400_000
 """2026-11-01T12:00Z."""
+ROBOTS = b"User-agent: *"
 ASK = Ask(NOON, "shop.example", "job1", "http://shop.example/", 200, "", 4.0, 2, LimitSource.JOB, "0123456789abcdef")
 
 
@@ -104,6 +107,25 @@ def test_the_file_of_hosts_is_shown_beside_what_was_set(shoal: Shoal, tmp_path: 
     done = with_file.run("hosts", "set", "shop.example", "--parallel", "2", "--resume")
     assert "30/m (file), 2 at once (operator); paused" in done.err
     assert "the file of hosts says: 30/m, paused" in done.err
+    shown = with_file.run("hosts", "show", "shop.example").out
+    assert "limits        30/m (file), 2 at once (operator)" in shown
+    (filed,) = [line for line in shown.splitlines() if "in the file" in line]
+    assert "30/m, paused; since" in filed
+    assert f"({file})" in filed
+
+
+def test_a_host_without_a_robots_txt_is_said_to_have_none(shoal: Shoal) -> None:
+    shoal.run("hosts", "set", "shop.example", "--rate", "1")
+    engine = open_database(f"sqlite:///{shoal.home / 'shoal.db'}")
+    try:
+        for scheme, status, body in (("http", 404, b""), ("https", 200, ROBOTS)):
+            copy = RobotsCopy(f"{scheme}://shop.example", status, version_of(body), NOON, NOON + 1, body)
+            RobotsStore(engine).save(copy)
+    finally:
+        engine.dispose()
+    shown = shoal.run("hosts", "show", "shop.example").out
+    assert "http://shop.example: no robots.txt (404), read 2026-11-01T12:00:00" in shown
+    assert f"https://shop.example: version {version_of(ROBOTS)}, read" in shown
 
 
 @pytest.mark.parametrize("command", [["worker"], ["api", "--port", "0"], ["up", "--port", "0"], ["hosts"]])
@@ -159,7 +181,7 @@ def test_a_complaint_can_be_answered_with_facts(audited: Shoal) -> None:
     assert done.code == 0, done.err
     for words in (
         "shop.example: 31 requests since the ledger begins",
-        "most in a second 4; the highest limit in force was 4/s",
+        "most in a second 4; the highest limit in force was 4/s, which allows 5",
         "most in a minute 30",
         "200 × 30, 429 × 1",
         "4/s, 2 at once (job) 30 requests, 2026-11-01T12:00:00.000+00:00 to 2026-11-01T12:00:07.250+00:00",
@@ -201,6 +223,7 @@ def test_all_entries_are_written_for_programs(audited: Shoal, tmp_path: Path) ->
 def test_the_sums_are_there_for_programs(audited: Shoal) -> None:
     sums = audited.run("hosts", "audit", "shop.example", "--format", "json", "--limit", "1").json
     assert (sums["busiest_second"], sums["busiest_minute"], sums["statuses"]) == (4, 30, {"200": 30, "429": 1})
+    assert sums["allowed_in_a_second"] == 5
     assert [job["job"] for job in sums["jobs"]] == ["job2", "job1"]
     assert [limit["source"] for limit in sums["limits"]] == ["throttle", "job"]
     assert len(sums["entries"]) == 1

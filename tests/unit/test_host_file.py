@@ -44,6 +44,14 @@ hosts:
     ]
 
 
+def test_entries_may_share_what_they_say(file: Path) -> None:
+    text = "hosts:\n  a.example: &slow {rate: 1, parallel: 1}\n  b.example: {<<: *slow, rate: 2}\n"
+    assert [(each.host, each.rate, each.parallel) for each in _limits(file, text)] == [
+        ("a.example", 1.0, 1),
+        ("b.example", 2.0, 1),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -59,7 +67,16 @@ hosts:
         ("hosts: {a.example: {parallel: 0}}", "hosts.a.example.parallel:"),
         ("hosts: {a.example: {paused: 1}}", "hosts.a.example.paused:"),
         ("hosts: {a.example: {raet: 1}}", "hosts.a.example.raet: there is no such setting; did you mean 'rate'?"),
-        ("hosts: {a.example: {rate: 1}, A.example: {rate: 2}}", "hosts.A.example: a.example is there already"),
+        (
+            "hosts:\n  a.example: {rate: 1}\n  b.example: {rate: 1}\n  a.example: {rate: 2}\n",
+            "hosts.a.example: it is there twice, in line 2 and in line 4",
+        ),
+        (
+            "hosts:\n  a.example: {rate: 1}\n  A.example:80: {rate: 2}\n",
+            "hosts.A.example:80: it is there twice, in line 2 and in line 3",
+        ),
+        ("hosts:\n  a.example:\n    rate: 1\n    rate: 2\n", "hosts.a.example.rate: it is there twice, in line 3"),
+        ("hosts: {a.example: {rate: 1}}\nhosts: {}\n", "hosts: it is there twice, in line 1 and in line 2"),
         ("hosts: {a.example: {note: " + "x" * 501 + "}}", "hosts.a.example.note:"),
     ],
 )
