@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from shoal.store.database import open_database
 from shoal.store.pages import PageStore
 from shoal.store.robots import RobotsStore
 from tests.command import Shoal
+from tests.waiting import wait_until
 
 NOON = 1_793_534_400_000
 """2026-11-01T12:00Z."""
@@ -160,6 +162,17 @@ def test_bad_input_is_refused(shoal: Shoal, args: list[str], words: str) -> None
     assert (done.code, done.out) == (2, ""), done.err
     assert words in done.err
     assert "Traceback" not in done.err
+
+
+def test_a_job_that_waits_for_a_paused_host_says_so(shoal: Shoal) -> None:
+    job = shoal.run("crawl", "http://127.0.0.1:9/", "--detach").out.strip()
+    assert shoal.run("hosts", "set", "127.0.0.1:9", "--pause").code == 0
+    with shoal.running("worker", "--queues", "http.batch"):
+        wait_until(lambda: shoal.status(job)["waiting_for"] is not None, within=timedelta(seconds=60))
+        assert shoal.status(job)["waiting_for"] == "127.0.0.1:9: paused by an operator"
+        assert "  waiting for 127.0.0.1:9: paused by an operator\n" in shoal.run("status", job).out
+    assert shoal.run("cancel", job).code == 0
+    assert shoal.status(job)["waiting_for"] is None
 
 
 # --- the ledger ------------------------------------------------------------------------------------------------------
