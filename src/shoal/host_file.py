@@ -9,7 +9,7 @@ A file that is bad at the start is an error. One that becomes bad later is logge
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -57,18 +57,65 @@ def read_host_file(path: Path) -> dict[str, HostLimit]:
         text, set_ms = path.read_text(encoding="utf-8"), path.stat().st_mtime_ns // 1_000_000
     except (OSError, UnicodeDecodeError) as exc:
         raise InputError(f"cannot read {path}: {getattr(exc, 'strerror', None) or exc}") from exc
-    return _limits(path, _entries(path, text), set_ms)
+    loaded, doubles = _loaded(path, text)
+    return _limits(path, _entries(path, loaded), set_ms, doubles)
 
 
-def _entries(path: Path, text: str) -> dict[Any, Any]:
+def _loaded(path: Path, text: str) -> tuple[object, list[str]]:
+    """What stands there, and what stands there twice: of two, YAML would take the last without a word."""
+    loader = yaml.SafeLoader(text)
     try:
-        loaded = yaml.safe_load(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None, []
+        doubles = _doubles(node)  # first: what an entry merges into another is no double
+        return cast(Any, loader).construct_document(node), doubles
     except yaml.YAMLError as exc:
         mark = getattr(exc, "problem_mark", None)
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise InputError(f"{path}{place}: not valid YAML: {getattr(exc, 'problem', None) or exc}") from exc
     except ValueError as exc:
         raise InputError(f"{path}: a value cannot be read: {exc}; put it in quotes") from exc
+    finally:
+        loader.dispose()
+
+
+def _doubles(root: yaml.Node) -> list[str]:
+    """Settings, hosts and limits that stand there twice, each with both lines."""
+    flaws = _twice(root, "", str)
+    for key, hosts in _pairs(root):
+        if key.value == "hosts":
+            flaws += _twice(hosts, "hosts.", _plain_name)
+            flaws += [flaw for name, entry in _pairs(hosts) for flaw in _twice(entry, f"hosts.{name.value}.", str)]
+    return flaws
+
+
+def _twice(node: yaml.Node, place: str, plain: Callable[[str], str]) -> list[str]:
+    lines: dict[str, int] = {}
+    flaws: list[str] = []
+    for key, _ in _pairs(node):
+        name, line = plain(key.value), key.start_mark.line + 1
+        if name in lines:
+            flaws.append(f"{place}{key.value}: it is there twice, in line {lines[name]} and in line {line}")
+        lines.setdefault(name, line)
+    return flaws
+
+
+def _pairs(node: yaml.Node) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+    """What a mapping has under plain keys."""
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    return [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
+
+
+def _plain_name(text: str) -> str:
+    try:
+        return host_name(text)
+    except InputError:
+        return text
+
+
+def _entries(path: Path, loaded: object) -> dict[Any, Any]:
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
@@ -84,16 +131,14 @@ def _entries(path: Path, text: str) -> dict[Any, Any]:
     return cast(dict[Any, Any], hosts)
 
 
-def _limits(path: Path, entries: Mapping[Any, Any], set_ms: int) -> dict[str, HostLimit]:
+def _limits(path: Path, entries: Mapping[Any, Any], set_ms: int, doubles: Sequence[str]) -> dict[str, HostLimit]:
     limits: dict[str, HostLimit] = {}
-    flaws: list[str] = []
+    flaws = list(doubles)
     for name, entry in entries.items():
         try:
             host = host_name(name) if isinstance(name, str) else ""
             if not host:
                 flaws.append(f"hosts.{name}: a host is text; put it in quotes")
-            elif host in limits:
-                flaws.append(f"hosts.{name}: {host} is there already")
             else:
                 limits[host] = FileEntry.model_validate(entry).limit(host, set_ms)
         except ValidationError as exc:

@@ -11,13 +11,13 @@ import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from math import isclose
 
 import structlog
 
 from shoal.core.host_name import host_name
-from shoal.core.model import HostStatus
+from shoal.core.model import Breaker, HostStatus
 from shoal.errors import InputError, NotFound
 from shoal.frontier.frontier import KEEP, Frontier, HostChange, Keep
 from shoal.frontier.watch import Watch
@@ -32,6 +32,8 @@ CHECK_AT_ONCE = 500
 STRAYS_AT_ONCE = 500
 LOOK_AT_MOST = 10_000
 """Hosts that one call looks at for those in a certain state."""
+
+WAITS_SHOWN = 3
 
 Before = tuple[int, str]
 """Where a reader of the list stands: (ms, host) of the last one seen."""
@@ -77,6 +79,15 @@ class HostListing:
     more: bool
 
 
+@dataclass(frozen=True, slots=True)
+class HostWait:
+    """A host, or the bucket that it shares, of which nothing may be asked at this moment."""
+
+    host: str
+    reason: str
+    """For people."""
+
+
 class Hosts:
     """Operators' words on hosts, and the sight of them."""
 
@@ -99,6 +110,20 @@ class Hosts:
         if status is None and said is None and filed is None:
             raise NotFound(f"nobody has asked for {name} lately, and nothing is set for it")
         return HostReport(status or _unseen(_joined(name, said, filed)), said, filed)
+
+    def waits(self, hosts: Iterable[str], at_most: int = WAITS_SHOWN) -> Sequence[HostWait]:
+        """The first of these hosts of which nothing may be asked for a reason of their own, or of their domain's."""
+        found: dict[str, HostWait] = {}
+        for host in hosts:
+            status = self._watch.host(host)
+            bucket = self._watch.host(status.group) if status and status.group else None
+            for each in filter(None, (bucket, status)):
+                if reason := _why_not(each):
+                    found[each.host] = HostWait(each.host, reason)
+                    break
+            if len(found) == at_most:
+                break
+        return tuple(found.values())
 
     def list(self, limit: int, before: Before | None = None, state: str | None = None) -> HostListing:
         """Hosts, the last used first; those in one state are looked for among so many at most."""
@@ -227,6 +252,21 @@ class _Walk:
         self.ended = len(statuses) < STRAYS_AT_ONCE
         if statuses:
             self.place = (statuses[-1].seen_ms, statuses[-1].host)
+
+
+def _why_not(status: HostStatus) -> str:
+    """Why nothing may be asked of a host; empty when something may, if not at this very moment."""
+    if status.paused:
+        return "paused by an operator"
+    if status.breaker is Breaker.DOWN:
+        return "down: it could not be reached, also not by probes"
+    if status.breaker is Breaker.TRIPPED:
+        return f"it could not be reached; the next probe is sent at {_moment(status.probe_in)}"
+    return f"held until {_moment(status.hold)}" if status.hold else ""
+
+
+def _moment(ahead: timedelta) -> str:
+    return datetime.fromtimestamp(time.time() + ahead.total_seconds(), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _given(change: HostChange, note: str | None) -> dict[str, object]:

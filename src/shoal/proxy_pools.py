@@ -13,6 +13,7 @@ the log says so. No error repeats what stands in it: there are passwords.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -33,6 +34,8 @@ log = structlog.get_logger()
 LOOK_EVERY_S = 1.0
 """How soon a change of the file is noticed."""
 SHOWN_PROBLEMS = 10
+
+_COMMENT = re.compile(r"(?:^|\s)#.*")
 
 _Stamp = tuple[tuple[str, int, int], ...]
 """(file, when it was written, size) of all files that were read."""
@@ -105,9 +108,9 @@ def with_list(pool: ProxyPool, folder: Path) -> ProxyPool:
 
 
 def read_proxy_file(path: Path) -> tuple[str, ...]:
-    """URLs of proxies, one a line; empty lines and # comments are skipped."""
-    lines = [(number, line.strip()) for number, line in enumerate(_text_of(path).splitlines(), 1)]
-    wanted = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    """URLs of proxies, one a line; empty lines and # comments are skipped, also behind a URL."""
+    lines = [(number, _COMMENT.sub("", line).strip()) for number, line in enumerate(_text_of(path).splitlines(), 1)]
+    wanted = [(number, line) for number, line in lines if line]
     if not wanted:
         raise InputError(f"{path} has no proxies in it: write one a line")
     problems = [problem for number, line in wanted if (problem := _problem(path, number, line))]

@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from shoal import __version__
 from shoal.core.manners import Manners
 from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE
+from shoal.core.values import RateText
 from shoal.errors import InputError
 
 PREFIX = "SHOAL_"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 SERVED_QUEUES = (*ALL_QUEUES, CONTROL_QUEUE)
+
+
+def _unlimited_is_0(value: object) -> object:
+    return 0.0 if value == "unlimited" else value
 
 
 class Settings(BaseModel):
@@ -76,8 +81,8 @@ class Settings(BaseModel):
     """A client may wait this long for the page that it asks for."""
     frontier_urls: int = Field(default=20_000_000, ge=1)
     """Submissions are put off while this many URLs wait."""
-    default_rate: float = Field(default=4.0, ge=0, le=100_000)
-    """Requests a second to a host for which no operator, job or robots.txt names a rate; 0 is unlimited."""
+    default_rate: Annotated[float, Field(ge=0, le=100_000), BeforeValidator(_unlimited_is_0), RateText] = 4.0
+    """Requests a second, or `30/m`, to a host for which no operator, job or robots.txt names a rate; 0 is unlimited."""
     default_parallel: int = Field(default=2, ge=0, le=100_000)
     """Requests at once to a host for which nobody names a number; 0 is unlimited."""
     group_by: Literal["host", "domain"] = "host"
@@ -188,7 +193,10 @@ def read_settings(**overrides: object) -> Settings:
     try:
         return Settings.model_validate({**_from_environment(), **given})
     except ValidationError as exc:
-        lines = [f"{_variable(str(e['loc'][0]))}: {e['msg']}" for e in exc.errors(include_url=False)]
+        lines = [
+            f"{_variable(str(e['loc'][0]))}: {e['msg'].removeprefix('Value error, ')}"
+            for e in exc.errors(include_url=False)
+        ]
         raise InputError("\n".join(["a setting is not valid:", *(f"  - {line}" for line in lines)])) from exc
 
 

@@ -101,6 +101,25 @@ def test_a_budget_or_a_weight_that_is_none(shoal: Shoal, flag: str, value: str) 
     _refused(shoal.run("crawl", URL, f"--{flag}", value), f"{flag}:")
 
 
+def test_a_file_of_proxy_pools_that_is_none(shoal: Shoal, tmp_path: Path) -> None:
+    pools = tmp_path / "pools.yaml"
+    pools.write_text("pools: {own: {list: ['ftp://joe:secret@127.0.0.1:9']}}", encoding="utf-8")
+    named = Shoal(shoal.home, (("SHOAL_PROXIES_FILE", str(pools)),))
+    for args in (["crawl", URL, "--proxies", "own"], ["scrape", URL, "--detach"], ["resume", "k3x9"]):
+        done = named.run(*args)
+        _refused(done, f"{pools} is not valid", "pools.own")
+        assert "secret" not in done.err
+
+
+def test_a_proxy_pool_that_is_not_there(shoal: Shoal, tmp_path: Path) -> None:
+    _refused(shoal.run("crawl", URL, "--proxies", "own"), "there is no proxy pool 'own'", "SHOAL_PROXIES_FILE")
+    pools = tmp_path / "pools.yaml"
+    named = Shoal(shoal.home, (("SHOAL_PROXIES_FILE", str(pools)),))
+    _refused(named.run("scrape", URL, "--proxies", "own", "--detach"), f"cannot read {pools}", "No such file")
+    pools.write_text("pools: {}", encoding="utf-8")
+    _refused(named.run("scrape", URL, "--proxies", "own", "--detach"), "there is no proxy pool 'own'")
+
+
 def test_an_unknown_format(shoal: Shoal) -> None:
     _refused(shoal.run("crawl", URL, "-o", "x.json", "--format", "xml"), "jsonl and csv")
 

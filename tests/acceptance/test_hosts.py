@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,16 @@ import pytest
 
 from shoal.core.ledger import Ask
 from shoal.core.manners import LimitSource
+from shoal.core.robots import RobotsCopy, version_of
 from shoal.store.database import open_database
 from shoal.store.pages import PageStore
+from shoal.store.robots import RobotsStore
 from tests.command import Shoal
+from tests.waiting import wait_until
 
 NOON = 1_793_534_400_000
 """2026-11-01T12:00Z."""
+ROBOTS = b"User-agent: *"
 ASK = Ask(NOON, "shop.example", "job1", "http://shop.example/", 200, "", 4.0, 2, LimitSource.JOB, "0123456789abcdef")
 
 
@@ -104,6 +109,25 @@ def test_the_file_of_hosts_is_shown_beside_what_was_set(shoal: Shoal, tmp_path: 
     done = with_file.run("hosts", "set", "shop.example", "--parallel", "2", "--resume")
     assert "30/m (file), 2 at once (operator); paused" in done.err
     assert "the file of hosts says: 30/m, paused" in done.err
+    shown = with_file.run("hosts", "show", "shop.example").out
+    assert "limits        30/m (file), 2 at once (operator)" in shown
+    (filed,) = [line for line in shown.splitlines() if "in the file" in line]
+    assert "30/m, paused; since" in filed
+    assert f"({file})" in filed
+
+
+def test_a_host_without_a_robots_txt_is_said_to_have_none(shoal: Shoal) -> None:
+    shoal.run("hosts", "set", "shop.example", "--rate", "1")
+    engine = open_database(f"sqlite:///{shoal.home / 'shoal.db'}")
+    try:
+        for scheme, status, body in (("http", 404, b""), ("https", 200, ROBOTS)):
+            copy = RobotsCopy(f"{scheme}://shop.example", status, version_of(body), NOON, NOON + 1, body)
+            RobotsStore(engine).save(copy)
+    finally:
+        engine.dispose()
+    shown = shoal.run("hosts", "show", "shop.example").out
+    assert "http://shop.example: no robots.txt (404), read 2026-11-01T12:00:00" in shown
+    assert f"https://shop.example: version {version_of(ROBOTS)}, read" in shown
 
 
 @pytest.mark.parametrize("command", [["worker"], ["api", "--port", "0"], ["up", "--port", "0"], ["hosts"]])
@@ -120,12 +144,13 @@ def test_a_bad_file_of_hosts_is_found_out_at_the_start(shoal: Shoal, tmp_path: P
     ("args", "words"),
     [
         (["set", "shop.example"], "nothing to set"),
-        (["set", "shop.example", "--rate", "fast"], "--rate: input should be a valid number"),
+        (["set", "shop.example", "--rate", "fast"], "--rate: write requests a second, minute or hour, such as 4, 30/m"),
         (["set", "shop.example", "--rate", "0"], "--rate:"),
         (["set", "shop.example", "--parallel", "0"], "--parallel:"),
         (["set", "a b", "--rate", "1"], "is not a host"),
         (["set", "@127.0.0.1", "--rate", "1"], "is not a domain"),
         (["audit", "@example.org"], "the ledger has each host by itself"),
+        (["audit", "shop.example", "--json", "--format", "csv"], "--json and --format csv: give one of the two"),
         (["audit", "shop.example", "--since", "yesterday"], "--since 'yesterday'"),
         (["audit", "shop.example", "--since", "1h", "--until", "2h"], "is not before"),
         (["audit", "shop.example", "-o", "/nowhere/at/all.csv"], "cannot write"),
@@ -137,6 +162,17 @@ def test_bad_input_is_refused(shoal: Shoal, args: list[str], words: str) -> None
     assert (done.code, done.out) == (2, ""), done.err
     assert words in done.err
     assert "Traceback" not in done.err
+
+
+def test_a_job_that_waits_for_a_paused_host_says_so(shoal: Shoal) -> None:
+    job = shoal.run("crawl", "http://127.0.0.1:9/", "--detach").out.strip()
+    assert shoal.run("hosts", "set", "127.0.0.1:9", "--pause").code == 0
+    with shoal.running("worker", "--queues", "http.batch"):
+        wait_until(lambda: shoal.status(job)["waiting_for"] is not None, within=timedelta(seconds=60))
+        assert shoal.status(job)["waiting_for"] == "127.0.0.1:9: paused by an operator"
+        assert "  waiting for 127.0.0.1:9: paused by an operator\n" in shoal.run("status", job).out
+    assert shoal.run("cancel", job).code == 0
+    assert shoal.status(job)["waiting_for"] is None
 
 
 # --- the ledger ------------------------------------------------------------------------------------------------------
@@ -158,7 +194,7 @@ def test_a_complaint_can_be_answered_with_facts(audited: Shoal) -> None:
     assert done.code == 0, done.err
     for words in (
         "shop.example: 31 requests since the ledger begins",
-        "most in a second 4; the highest limit in force was 4/s",
+        "most in a second 4; the highest limit in force was 4/s, which allows 5",
         "most in a minute 30",
         "200 × 30, 429 × 1",
         "4/s, 2 at once (job) 30 requests, 2026-11-01T12:00:00.000+00:00 to 2026-11-01T12:00:07.250+00:00",
@@ -200,6 +236,8 @@ def test_all_entries_are_written_for_programs(audited: Shoal, tmp_path: Path) ->
 def test_the_sums_are_there_for_programs(audited: Shoal) -> None:
     sums = audited.run("hosts", "audit", "shop.example", "--format", "json", "--limit", "1").json
     assert (sums["busiest_second"], sums["busiest_minute"], sums["statuses"]) == (4, 30, {"200": 30, "429": 1})
+    assert sums["allowed_in_a_second"] == 5
     assert [job["job"] for job in sums["jobs"]] == ["job2", "job1"]
     assert [limit["source"] for limit in sums["limits"]] == ["throttle", "job"]
     assert len(sums["entries"]) == 1
+    assert audited.run("hosts", "audit", "shop.example", "--json", "--limit", "1").json == sums

@@ -10,6 +10,19 @@ from tests.command import Shoal
 SECRET = "pa55word"
 
 
+def test_a_job_whose_pool_is_gone_is_not_resumed(shoal: Shoal, tmp_path: Path) -> None:
+    pools = tmp_path / "pools.yaml"
+    pools.write_text("pools: {own: {list: ['http://127.0.0.1:9']}}", encoding="utf-8")
+    named = Shoal(shoal.home, (("SHOAL_PROXIES_FILE", str(pools)),))
+    job = named.run("crawl", "http://127.0.0.1:9/", "--proxies", "own", "--detach", "--json").json["job"]
+    assert named.run("pause", job).code == 0
+    pools.write_text("pools: {other: {list: ['http://127.0.0.1:9']}}", encoding="utf-8")
+    done = named.run("resume", job)
+    assert (done.code, done.out) == (2, ""), done.err
+    assert "there is no proxy pool 'own'; there are other" in done.err
+    assert named.status(job)["state"] == "paused"
+
+
 def test_no_secret_of_a_proxy_is_shown_or_logged(shoal: Shoal, tmp_path: Path) -> None:
     pools = tmp_path / "pools.yaml"
     pools.write_text(f"pools: {{own: {{list: ['http://user:{SECRET}@127.0.0.1:9']}}}}", encoding="utf-8")

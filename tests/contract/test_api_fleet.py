@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 from collections.abc import Generator
 from dataclasses import replace
 from datetime import timedelta
@@ -239,6 +240,21 @@ def test_the_ledger_is_streamed_as_csv_that_no_spreadsheet_runs(desk: Desk) -> N
     assert len(rows) == 1_201
     (odd,) = [row for row in rows if row["status"] == "0"]
     assert (odd["rule"], odd["rate"], odd["parallel"]) == ("'=HYPERLINK(1)", "unlimited", "unlimited")
+
+
+def test_an_audit_can_begin_so_long_ago(desk: Desk) -> None:
+    plain = Ask(0, "shop.example", "job1", URL, 200)
+    now_ms = time.time_ns() // 1_000_000
+    ages = {"new": 60, "hour": 3_600, "days": 3 * 86_400}
+    asks = [replace(plain, at_ms=now_ms - age * 1_000, url=f"{URL}{name}") for name, age in ages.items()]
+    desk.platform.pages.write([], [], [], asks)
+
+    def found(period: str) -> list[str]:
+        return [row["url"].removeprefix(URL) for row in desk.rows(f"hosts/shop.example/audit?{period}")]
+
+    assert found("since=30m") == ["new"]
+    assert found("since=2h") == ["hour", "new"]
+    assert found("since=7d&until=30m") == ["days", "hour"]
 
 
 def test_what_is_wrong_with_an_audit_is_named(desk: Desk) -> None:

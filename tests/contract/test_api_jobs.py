@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from shoal.core.manners import Manners, Signal
 from shoal.core.model import ALL_QUEUES, JobState, Lease, Outcome, Settlement, WorkerBeat
+from shoal.frontier.frontier import Frontier, HostChange
 from shoal.frontier.scripts import connect
 from shoal.store import tables
 from shoal.wiring import redis_urls
@@ -57,6 +60,51 @@ def test_a_running_job_shows_its_sums_rate_and_errors(desk: Desk) -> None:
     assert shown["rate"] > 0
     assert shown["eta_seconds"] > 0
     assert (shown["started_at"] is None, shown["ended_at"]) == (False, None)
+
+
+def test_a_job_that_waits_for_its_hosts_names_three_of_them_with_their_reasons(desk: Desk) -> None:
+    platform = desk.platform
+    platform.frontier.heartbeat(WorkerBeat("one", ("http.batch",), 1, 0, 0, 1, 1, "0.1.0"))
+    held, paused = [f"http://held{n}.example/" for n in range(3)], "http://paused.example/"
+    job = desk.submit(paused, *held)
+    platform.hosts.set("paused.example", HostChange(paused=True))
+    for n in range(3):
+        platform.hosts.set(f"held{n}.example", HostChange(hold=timedelta(hours=1 + n)))
+    assert not platform.frontier.lease(queues=ALL_QUEUES, limit=10, lease_for=MINUTE).leases
+    first, second, third = desk.job(job)["waiting_for"].split("; ")
+    assert first == "paused.example: paused by an operator"
+    assert re.fullmatch(r"held2\.example: held until 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC", second)
+    assert third.startswith("held1.example: held until")
+    platform.hosts.set("held0.example", HostChange(hold=timedelta()))
+    (lease,) = platform.frontier.lease(queues=ALL_QUEUES, limit=10, lease_for=MINUTE).leases
+    assert desk.job(job)["waiting_for"] is None
+    platform.frontier.release([lease])
+
+
+def test_a_job_whose_domain_is_paused_says_so(desk: Desk) -> None:
+    platform = desk.platform
+    platform.frontier.heartbeat(WorkerBeat("one", ("http.batch",), 1, 0, 0, 1, 1, "0.1.0"))
+    careful = Frontier.at(redis_urls(platform.settings).frontier, platform.settings.prefix, Manners(by_domain=True))
+    job = desk.submit("http://a.shop.example/", "http://b.shop.example/")
+    for _ in range(2):
+        for held in careful.lease(queues=ALL_QUEUES, limit=10, lease_for=MINUTE).leases:
+            careful.meet(held, "", "shop.example")
+    platform.hosts.set("@shop.example", HostChange(paused=True))
+    assert not careful.lease(queues=ALL_QUEUES, limit=10, lease_for=MINUTE).leases
+    assert desk.job(job)["waiting_for"] == "@shop.example: paused by an operator"
+    careful.close_connections()
+
+
+def test_a_job_whose_host_cannot_be_reached_says_so(desk: Desk) -> None:
+    frontier = desk.platform.frontier
+    frontier.heartbeat(WorkerBeat("one", ("http.batch",), 1, 0, 0, 1, 1, "0.1.0"))
+    job = desk.submit(*(f"{URL}{n}" for n in range(20)), rate="unlimited", parallel=10)
+    leases = frontier.lease(queues=ALL_QUEUES, limit=10, lease_for=MINUTE).leases
+    frontier.settle([Settlement(each, Outcome.RETRY, "connect_refused", MINUTE, signal=Signal.DOWN) for each in leases])
+    assert not frontier.lease(queues=ALL_QUEUES, limit=10, lease_for=MINUTE).leases
+    assert desk.job(job)["waiting_for"].startswith(
+        "shop.example: it could not be reached; the next probe is sent at 20"
+    )
 
 
 def test_a_job_that_nobody_works_for_says_so(desk: Desk) -> None:

@@ -792,6 +792,26 @@ def test_a_domain_is_throttled_held_paused_and_set_as_one(
     assert held[0].limit == Limit(4.0, 7, LimitSource.THROTTLE)
 
 
+@pytest.mark.parametrize(
+    ("word", "back"),
+    [(HostChange(rate=0.001), HostChange(rate=None)), (HostChange(hold=MINUTE), HostChange(hold=timedelta()))],
+    ids=["rate", "hold"],
+)
+def test_a_word_on_a_domain_that_is_taken_back_wakes_its_hosts(
+    client: redis.Redis, prefix: str, clock: Clock, word: HostChange, back: HostChange
+) -> None:
+    frontier = _domain(client, prefix, Manners(rate=0, parallel=0, by_domain=True))
+    start(frontier, "other", pages("far.test", 3), rate=0.001)
+    introduce(frontier, {f"h{n}.shop.test": ("", "shop.test") for n in range(5)} | {"far.test": ("", "far.test")})
+    frontier.configure_host("@shop.test", word)
+    while held := lease(frontier):
+        settle(frontier, held)
+    clock.let_pass(5)
+    assert not lease(frontier)
+    frontier.configure_host("@shop.test", back)
+    assert {held.request.url.host for held in lease(frontier, 5)} == {f"h{n}.shop.test" for n in range(5)}
+
+
 # --- what people see --------------------------------------------------------------------------------------------------
 
 
@@ -799,8 +819,34 @@ def test_the_last_ten_decisions_are_kept(frontier: Frontier, watch: Watch) -> No
     for rate in range(1, 15):
         frontier.configure_host(HOST, HostChange(rate=rate))
     kept = known(watch).decisions
-    assert [decision.reason for decision in kept] == [f"an operator: rate {rate}" for rate in range(14, 4, -1)]
+    assert [decision.reason for decision in kept] == [f"an operator: {rate} a second" for rate in range(14, 4, -1)]
     assert [decision.at_ms for decision in kept] == sorted((decision.at_ms for decision in kept), reverse=True)
+
+
+def test_an_operators_words_can_be_read_and_are_written_down_only_when_they_change_something(
+    frontier: Frontier, watch: Watch
+) -> None:
+    everything = HostChange(rate=2, parallel=4, paused=True, hold=timedelta(seconds=4))
+    for change in (
+        everything,
+        HostChange(rate=2, parallel=4, paused=True),
+        HostChange(rate=None, parallel=4, paused=False, hold=timedelta()),
+        HostChange(rate=None, parallel=4, paused=False, hold=timedelta()),
+        HostChange(rate=0, parallel=0, hold=timedelta(minutes=10)),
+        HostChange(),
+        HostChange(rate=0.1, parallel=None),
+        HostChange(rate=0.0125),
+        HostChange(rate=1234.5),
+    ):
+        frontier.configure_host(HOST, change)
+    assert [decision.reason.removeprefix("an operator: ") for decision in reversed(known(watch).decisions)] == [
+        "2 a second, 4 at once, paused, held for 4 s",
+        "rate back to what jobs say, resumed, hold ended",
+        "no limit of the rate, any number at once, held for 10 min",
+        "6 a minute, number at once back to what jobs say",
+        "45 an hour",
+        "1234 a second",
+    ]
 
 
 def test_a_lease_says_which_lane_and_what_limits_it_came_under(frontier: Frontier) -> None:

@@ -117,10 +117,13 @@ def test_a_domain_has_a_bucket_with_a_name(hosts: Hosts, watch: Watch) -> None:
     hosts.set("@Example.ORG", HostChange(parallel=4))
     assert _words(watch, "@example.org") == (None, 4, False)
     assert hosts.show("@example.org").status.parallel == 4
+    for name in ("@localhost", "@intranet", "@my_host-1"):
+        hosts.set(name, HostChange(rate=1.0))
+        assert _words(watch, name) == (1.0, None, False)
 
 
 @pytest.mark.parametrize(
-    "name", ["", "a b", "a/b", "me@shop.example", "@", "@@example.org", "@127.0.0.1", "@a.b:8080", "@x"]
+    "name", ["", "a b", "a/b", "me@shop.example", "@", "@@example.org", "@127.0.0.1", "@a.b:8080", "@[::1]"]
 )
 def test_what_is_no_host_is_refused_before_anything_is_kept(hosts: Hosts, engine: Engine, name: str) -> None:
     with pytest.raises(InputError):

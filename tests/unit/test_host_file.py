@@ -44,6 +44,14 @@ hosts:
     ]
 
 
+def test_entries_may_share_what_they_say(file: Path) -> None:
+    text = "hosts:\n  a.example: &slow {rate: 1, parallel: 1}\n  b.example: {<<: *slow, rate: 2}\n"
+    assert [(each.host, each.rate, each.parallel) for each in _limits(file, text)] == [
+        ("a.example", 1.0, 1),
+        ("b.example", 2.0, 1),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -53,13 +61,22 @@ hosts:
         ("hosts: [a.example]", "hosts: a mapping of host to limits"),
         ("hosts: {127.1: {rate: 1}}", "hosts.127.1: a host is text; put it in quotes"),
         ("hosts: {a b: {rate: 1}}", "hosts.a b: 'a b' is not a host"),
-        ("hosts: {'@x': {rate: 1}}", "hosts.@x: '@x' is not a domain"),
+        ("hosts: {'@1.2': {rate: 1}}", "hosts.@1.2: '@1.2' is not a domain"),
         ("hosts: {a.example: 4}", "hosts.a.example: a mapping such as"),
-        ("hosts: {a.example: {rate: fast}}", "hosts.a.example.rate: input should be a valid number"),
+        ("hosts: {a.example: {rate: fast}}", "hosts.a.example.rate: write requests a second"),
         ("hosts: {a.example: {parallel: 0}}", "hosts.a.example.parallel:"),
         ("hosts: {a.example: {paused: 1}}", "hosts.a.example.paused:"),
         ("hosts: {a.example: {raet: 1}}", "hosts.a.example.raet: there is no such setting; did you mean 'rate'?"),
-        ("hosts: {a.example: {rate: 1}, A.example: {rate: 2}}", "hosts.A.example: a.example is there already"),
+        (
+            "hosts:\n  a.example: {rate: 1}\n  b.example: {rate: 1}\n  a.example: {rate: 2}\n",
+            "hosts.a.example: it is there twice, in line 2 and in line 4",
+        ),
+        (
+            "hosts:\n  a.example: {rate: 1}\n  A.example:80: {rate: 2}\n",
+            "hosts.A.example:80: it is there twice, in line 2 and in line 3",
+        ),
+        ("hosts:\n  a.example:\n    rate: 1\n    rate: 2\n", "hosts.a.example.rate: it is there twice, in line 3"),
+        ("hosts: {a.example: {rate: 1}}\nhosts: {}\n", "hosts: it is there twice, in line 1 and in line 2"),
         ("hosts: {a.example: {note: " + "x" * 501 + "}}", "hosts.a.example.note:"),
     ],
 )

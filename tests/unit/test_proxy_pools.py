@@ -57,6 +57,12 @@ def test_a_name_that_is_not_there_is_refused_with_those_that_are(file: Path) -> 
         ProxyPools(None).check("residential")
 
 
+def test_a_comment_may_stand_behind_a_proxy(tmp_path: Path) -> None:
+    path = tmp_path / "proxies.txt"
+    path.write_text(f"http://u:a#{SECRET}@10.0.0.7:3128  # Frankfurt\n  # none\n\thttp://10.0.0.8\t#x\n", "utf-8")
+    assert read_proxy_file(path) == (f"http://u:a#{SECRET}@10.0.0.7:3128", "http://10.0.0.8")
+
+
 def test_a_pool_of_ones_own_needs_no_name(file: Path) -> None:
     ProxyPools(None).check(None)
     ProxyPools(None).check(ProxyPool(list=("http://10.0.0.7:1",)))

@@ -32,3 +32,15 @@ def test_housekeeping_alone_takes_one_process_and_leases_nothing() -> None:
 def test_an_unknown_queue_is_named_with_those_that_there_are(queues: str) -> None:
     with pytest.raises(InputError, match=r"unknown queue .*there are http.high, http.batch, http.slow, control"):
         read_settings(queues=queues)
+
+
+@pytest.mark.parametrize(("text", "rate"), [("30/m", 0.5), ("2.5", 2.5), ("unlimited", 0.0), ("0", 0.0)])
+def test_the_default_rate_is_written_like_any_other(monkeypatch: pytest.MonkeyPatch, text: str, rate: float) -> None:
+    monkeypatch.setenv("SHOAL_DEFAULT_RATE", text)
+    assert read_settings().manners.rate == rate
+
+
+def test_a_default_rate_that_is_none_is_refused_with_the_forms_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_DEFAULT_RATE", "1/x")
+    with pytest.raises(InputError, match=r"SHOAL_DEFAULT_RATE: write requests a second, .* such as 4, 30/m"):
+        read_settings()

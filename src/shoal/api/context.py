@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, cast
 
@@ -13,6 +13,7 @@ from flask import Response, current_app, g, request
 from shoal.api.events import Hub
 from shoal.api.problems import BadValue
 from shoal.core.access import Principal
+from shoal.core.values import read_moment
 from shoal.intake import Origin
 from shoal.store.jobs import Claim, JobRow
 from shoal.wiring import Platform
@@ -66,12 +67,12 @@ def answer(value: dict[str, Any], status: int = 200, headers: dict[str, str] | N
 
 
 def time_ms(text: str | None, name: str) -> int | None:
-    """Milliseconds of an ISO 8601 time; without a zone it is UTC."""
+    """Milliseconds of an ISO 8601 time, which is UTC when it has no zone, or of an age such as 2h."""
     if text is None:
         return None
     try:
-        at = datetime.fromisoformat(text)
-        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
-        return round(at.timestamp() * 1000)
+        return read_moment(text, time.time())
     except (ValueError, OverflowError) as exc:
-        raise BadValue(name, f"write a time such as 2026-11-16T08:00:00Z, not {text[:60]!r}") from exc
+        raise BadValue(
+            name, f"write a time such as 2026-11-16T08:00:00Z, or an age such as 2h, not {text[:60]!r}"
+        ) from exc

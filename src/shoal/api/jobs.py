@@ -20,6 +20,7 @@ from shoal.core.model import JobState
 from shoal.core.spec import Flaw
 from shoal.errors import Conflict
 from shoal.store.jobs import JobFilter, JobRow
+from shoal.waits import waits_of
 
 routes = Routes("jobs", "/api/v1/jobs", "Work to do")
 
@@ -138,12 +139,12 @@ def close_job(path: JobPath) -> Response:
 
 
 def _waiting_for(row: JobRow) -> str | None:
-    """A job that has work and no lease: is there anybody to do it?"""
-    counters = row.status.counters if row.status else None
-    if row.state is not JobState.RUNNING or counters is None or counters.leased or not counters.pending:
+    """A job that has work and no lease: is there anybody to do it, and may its hosts be asked?"""
+    status = row.status
+    if row.state is not JobState.RUNNING or status is None or status.counters.leased or not status.counters.pending:
         return None
     served = any(row.spec.queue in beat.queues for beat in platform().watch.workers())
-    return None if served else f"no worker serves {row.spec.queue}"
+    return waits_of(platform(), status) if served else f"no worker serves {row.spec.queue}"
 
 
 def _changed(path: JobPath, change: Callable[[str], JobState], *, living: bool = False) -> Response:

@@ -39,7 +39,8 @@ Pool = Annotated[PoolName | None, BeforeValidator(_name_of_a_pool)]
 MAX_LIMIT = 1_000
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="Rows of one answer.")]
 Cursor = Annotated[str, Field(max_length=500, pattern=r"^[A-Za-z0-9_-]*$")] | None
-Time = Annotated[str, Field(max_length=40, json_schema_extra={"format": "date-time"})] | None
+_MOMENT: dict[str, Any] = {"anyOf": [{"format": "date-time"}, {"pattern": "^[0-9]{1,9}[smhd]$"}]}
+Time = Annotated[str, Field(max_length=40, json_schema_extra=_MOMENT)] | None
 Name = Annotated[str, Field(max_length=200, pattern=_TEXT, description="A label for people.")]
 Host = Annotated[str, Field(max_length=300, pattern=_TEXT)]
 Reason = Annotated[str, Field(max_length=60, pattern=_TEXT, description="Such as http_404 or timeout_connect.")]
@@ -51,7 +52,7 @@ Note = Annotated[str, Field(max_length=500, pattern=_TEXT, description="For peop
 HostState = Literal["open", "at_cap", "slowed", "held", "tripped", "down", "paused"]
 
 _CURSOR = Field(default=None, description="From the answer before, to go on behind it.")
-_TIME = Field(default=None, description="ISO 8601, such as 2026-11-16T08:00:00Z.")
+_TIME = Field(default=None, description="ISO 8601, such as 2026-11-16T08:00:00Z; or an age: 90s, 30m, 2h, 7d.")
 
 
 def _without_nulls(schema: dict[str, Any]) -> None:

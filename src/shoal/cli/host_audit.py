@@ -7,14 +7,14 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import isclose
 from pathlib import Path
 from typing import Any
 
 from shoal.cli.output import open_writer
 from shoal.core.host_name import asked_host
-from shoal.core.values import read_duration
+from shoal.core.manners import most_within
+from shoal.core.values import read_moment
 from shoal.errors import InputError
 from shoal.home import prepare_home
 from shoal.settings import read_settings
@@ -50,27 +50,30 @@ def read_period(since: str | None, until: str | None) -> Period:
 def _read_time(flag: str, text: str | None) -> int | None:
     if text is None:
         return None
-    age = read_duration(text)
     try:
-        if isinstance(age, float):
-            return round(max(0.0, time.time() - age) * 1000)
-        at = datetime.fromisoformat(text.strip())
-        return round((at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp() * 1000)
+        return read_moment(text, time.time())
     except (ValueError, OverflowError) as exc:
         raise InputError(f"{flag} {text!r}: write an age such as 2h, or a time such as 2026-11-01T08:00") from exc
 
 
-def audit(host: str, period: Period, most: int | None, kind: str | None, output: str) -> None:
+def read_kind(given: str | None, output: str, *, json: bool) -> str:
+    """How to write it: as the flags say, else by the ending of the file."""
+    if json and given not in (None, "json"):
+        raise InputError(f"--json and --format {given}: give one of the two")
+    return "json" if json else given or _kind_of(output)
+
+
+def audit(host: str, period: Period, most: int | None, kind: str, output: str) -> None:
     """Print the ledger of a host."""
-    name, chosen = asked_host(host), kind or _kind_of(output)
+    name = asked_host(host)
     with _open_ledger() as ledger:
-        if chosen in ("csv", "jsonl"):
-            with open_writer(output, chosen, ASK_COLUMNS) as writer:
+        if kind in ("csv", "jsonl"):
+            with open_writer(output, kind, ASK_COLUMNS) as writer:
                 writer.write(_records(_entries(ledger, name, period, most)))
             return
         summary = ledger.summary(name, period.since_ms, period.until_ms)
         last = ledger.newest(name, period.since_ms, period.until_ms, most or SHOWN_ENTRIES)
-    if chosen == "json":
+    if kind == "json":
         with open_writer(output, "jsonl", ()) as writer:
             writer.write([_summary_json(name, period, summary, last)])
     else:
@@ -125,7 +128,7 @@ def _lines(host: str, period: Period, summary: Summary, last: Sequence[Entry]) -
     return [
         f"{host}: {_requests(summary.requests)} {period}",
         f"  first, last       {iso(summary.first_ms)}, {iso(summary.last_ms)}",
-        f"  most in a second  {summary.busiest_second}; the highest limit in force was {_highest(summary.limits)}",
+        f"  most in a second  {summary.busiest_second}; the highest limit in force was {_bound(summary.limits)}",
         f"  most in a minute  {summary.busiest_minute}",
         f"  answers           {', '.join(f'{_status(s)} × {n}' for s, n in summary.statuses.items())}",
         *_section("limits in force", [(_limit(each), each.span) for each in summary.limits]),
@@ -154,19 +157,31 @@ def _limit(each: LimitInForce) -> str:
     return f"{human_rate(each.rate)}, {limit(each.parallel)} at once ({each.source.value})"
 
 
-def _highest(limits: Sequence[LimitInForce]) -> str:
+def _highest(limits: Sequence[LimitInForce]) -> float:
     """The loosest rate that requests were made under."""
     rates = [each.rate for each in limits]
-    return human_rate(0 if 0 in rates else max(rates))
+    return 0.0 if 0 in rates else max(rates, default=0.0)
+
+
+def _bound(limits: Sequence[LimitInForce]) -> str:
+    """That rate, and how many requests it allows within any second, where it allows but so many."""
+    rate = _highest(limits)
+    return f"{human_rate(rate)}, which allows {most_within(1, rate)}" if rate else human_rate(rate)
 
 
 def human_rate(rate: float) -> str:
-    """As people say it: 0.5 is 30/m, and 0 is unlimited."""
+    """As people say it: 0.5 is 30/m, and 0 is unlimited. Three digits, in the first unit in which they are exact."""
     if rate == 0:
         return "unlimited"
     units = ((rate, "s"), (rate * 60, "m"), (rate * 3600, "h"))
-    whole = (f"{round(count)}/{unit}" for count, unit in units if count >= 0.5 and isclose(count, round(count)))
-    return next(whole, None) or next(f"{count:.4g}/{unit}" for count, unit in units if count >= 1 or unit == "h")
+    fitting = [(count, unit) for count, unit in units if count >= 1 - 1e-9] or [units[-1]]
+    exact = [(count, unit) for count, unit in fitting if isclose(count, _three_digits(count))]
+    count, unit = (exact or fitting)[0]
+    return f"{_three_digits(count):g}/{unit}"
+
+
+def _three_digits(number: float) -> float:
+    return float(f"{number:.3g}")
 
 
 def _entry_line(entry: Entry) -> str:
@@ -195,6 +210,7 @@ def _summary_json(host: str, period: Period, summary: Summary, last: Sequence[En
         "first_at": _when(summary.first_ms),
         "last_at": _when(summary.last_ms),
         "busiest_second": summary.busiest_second,
+        "allowed_in_a_second": most_within(1, rate) if (rate := _highest(summary.limits)) else None,
         "busiest_minute": summary.busiest_minute,
         "statuses": {str(status): count for status, count in summary.statuses.items()},
         "hours": {iso(ms): count for ms, count in summary.hours.items()},

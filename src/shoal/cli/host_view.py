@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -57,13 +58,14 @@ def _find(platform: Platform, state: str | None, limit: int) -> list[HostReport]
 
 def show_host(host: str, *, json: bool) -> None:
     """Show all that is known of a host."""
-    with open_platform(read_settings()) as platform:
+    settings = read_settings()
+    with open_platform(settings) as platform:
         report = platform.hosts.show(host)
         robots = robots_of(platform, report.status.host)
     if json:
         print_json({**report_json(report), "robots": robots})
     else:
-        print("\n".join([*_lines(report), *_robots_lines(robots)]))
+        print("\n".join([*_lines(report, settings.hosts_file), *_robots_lines(robots)]))
 
 
 def set_limits(host: str, change: HostChange, note: str | None, *, json: bool) -> None:
@@ -131,9 +133,15 @@ def robots_of(platform: Platform, host: str) -> list[dict[str, Any]]:
 def _robots_lines(robots: Sequence[dict[str, Any]]) -> list[str]:
     lines: list[str] = []
     for each in robots:
-        lines.append(f"  robots.txt    {each['origin']}: version {each['version']}, read {each['fetched_at']}")
+        lines.append(f"  robots.txt    {each['origin']}: {_robots_version(each)}, read {each['fetched_at']}")
         lines += [f"    sitemap     {url}" for url in each["sitemaps"]]
     return lines
+
+
+def _robots_version(copy: Mapping[str, Any]) -> str:
+    if copy["version"]:
+        return f"version {copy['version']}"
+    return f"{'an empty' if copy['status'] < 300 else 'no'} robots.txt ({copy['status']})"
 
 
 # --- for people ------------------------------------------------------------------------------------------------------
@@ -202,12 +210,12 @@ def _word(said: HostLimit) -> str:
     return ", ".join(filter(None, parts)) or "nothing"
 
 
-def _lines(report: HostReport) -> list[str]:
+def _lines(report: HostReport, file: Path | None) -> list[str]:
     status = report.status
     facts = [_Fact("state", status.state), _Fact("limits", _limits(report))]
-    for name, said in (("set", report.said), ("in the file", report.filed)):
+    for name, said, where in (("set", report.said, ""), ("in the file", report.filed, f" ({file})")):
         if said:
-            facts.append(_Fact(name, f"{_word(said)}; since {iso(said.set_ms)}"))
+            facts.append(_Fact(name, f"{_word(said)}; since {iso(said.set_ms)}{where}"))
     facts += _treatment(status)
     decisions = [f"  {iso(each.at_ms)}  {each.what:<9}  {each.reason}" for each in status.decisions]
     return [

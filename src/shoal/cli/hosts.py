@@ -140,13 +140,17 @@ def audit(
     limit: Entries = None,
     format: Format = None,  # noqa: A002 - the flag's name
     output: Output = "-",
+    json: opt.Json = False,
 ) -> None:
     """Print what was asked of a host: when, by which job, under which limit and version of robots.txt.
 
     shoal hosts audit shop.example --since 2h
 
+    shoal hosts audit shop.example --since 2h --json
+
     shoal hosts audit shop.example --since 2026-11-01 --until 2026-11-02 -o shop.csv
     """
     from shoal.cli import host_audit
 
-    host_audit.audit(host, host_audit.read_period(since, until), limit, format, output)
+    kind = host_audit.read_kind(format, output, json=json)
+    host_audit.audit(host, host_audit.read_period(since, until), limit, kind, output)

@@ -148,8 +148,12 @@ def resume(
     view = View(output, format, quiet, json)
     view.check()
     settings = read_settings()
+    pools = pools_of(settings.proxies_file)
     with open_platform(settings) as platform:
         found = platform.control.find(job)
+        row = platform.control.job(found)
+        if not row.state.ended:
+            pools.check(row.spec.proxies)
         state = platform.control.resume(found)
         if state.ended:
             say(f"job {found} is {state.value} already; `shoal results {found}` shows what it has")
@@ -170,8 +174,7 @@ def _start(spec: JobSpec, workers: int, detach: bool, view: View) -> None:
         raise InputError("no URLs given; for example: shoal crawl https://books.example/")
     view.check()
     settings = read_settings()
-    if isinstance(spec.proxies, str):
-        pools_of(settings.proxies_file).check(spec.proxies)
+    pools_of(settings.proxies_file).check(spec.proxies)
     if workers and not detach and spec.proxies is None:  # a proxy may know names that we do not
         _look_up(urls)
     prepare_home(settings.home)

@@ -20,6 +20,7 @@ from shoal.store.dead import Selection
 from shoal.store.export import DEAD_COLUMNS, PAGE_COLUMNS, dead_record, item_record, page_record
 from shoal.store.jobs import JobRow
 from shoal.store.pages import RowFilter
+from shoal.waits import waits_of
 from shoal.wiring import Platform, open_platform
 
 
@@ -46,10 +47,12 @@ def show_status(job: str, *, watch: bool, json: bool) -> None:
                     display.show(now)
                     time.sleep(POLL_S)
                     now = platform.control.status(found)
+        waits = waits_of(platform, now)
         if json:
-            print_json(status_json(now))
+            print_json({**status_json(now), "waiting_for": waits})
         else:
-            print("\n".join([f"job {found}", *summary(now), *_hosts(now)]))
+            waiting = [f"  waiting for {waits}"] if waits else []
+            print("\n".join([f"job {found}", *summary(now), *waiting, *_hosts(now)]))
 
 
 def write_results(job: str, kind: str | None, output: str | None, *, pages: bool) -> None:

@@ -11,7 +11,7 @@ DOMAIN = "@"
 """Stands before a registrable domain whose hosts share one bucket."""
 
 _NO_HOST = re.compile(r"[\s/\\?#@]")
-_LABELS = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.[a-z][a-z0-9-]*")
+_LABELS = re.compile(r"([a-z0-9_-]+\.)*[a-z][a-z0-9_-]*")  # the last one has a letter first: else it is an address
 
 
 def host_name(text: str) -> str:

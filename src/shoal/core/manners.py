@@ -10,6 +10,11 @@ BURST_WINDOW_S = 0.1
 """A bucket holds one request, and this much time's worth more: what a late lease misses is made up for."""
 
 
+def most_within(seconds: float, rate: float) -> int:
+    """How many requests a bucket of this rate gives within any stretch of time; the rate is not 0."""
+    return 1 + int(rate * (seconds + BURST_WINDOW_S) + 1e-9)
+
+
 class LimitSource(StrEnum):
     """Whose word a limit is, the strongest first."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -43,6 +45,35 @@ def read_duration(value: object) -> object:
     return value
 
 
+def read_moment(text: str, now_s: float) -> int:
+    """The ms of a moment: an age such as `2h` before now, or an ISO 8601 time, which is UTC when it has no zone."""
+    age = read_duration(text)
+    if isinstance(age, float):
+        return round(max(0.0, now_s - age) * 1000)
+    at = datetime.fromisoformat(text.strip())
+    return round((at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp() * 1000)
+
+
+def _or_say(read: Callable[[object], object], forms: str, *words: str) -> BeforeValidator:
+    """Reads a value; a text that is none is refused with the forms that there are."""
+
+    def validate(value: object) -> object:
+        found = read(value)
+        if isinstance(found, str) and found not in words and not _is_number(found):
+            raise ValueError(forms)
+        return found
+
+    return BeforeValidator(validate)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def no_boolean(value: object) -> object:
     """`true` is not 1."""
     if value is True or value is False:
@@ -53,8 +84,20 @@ def no_boolean(value: object) -> object:
 SLOWEST_RATE = 0.0001
 """About once in three hours; what is slower is a schedule, and would keep a host from everybody."""
 
-Rate = Annotated[Annotated[float, Field(ge=SLOWEST_RATE, le=100_000)] | Unlimited, BeforeValidator(read_rate)]
+RateText = _or_say(
+    read_rate, "write requests a second, minute or hour, such as 4, 30/m or 100/h; or unlimited", "unlimited"
+)
+
+Rate = Annotated[Annotated[float, Field(ge=SLOWEST_RATE, le=100_000)] | Unlimited, RateText]
 Parallel = Annotated[int, Field(ge=1, le=100_000)] | Unlimited
-Size = Annotated[int, Field(ge=1, le=10**18), BeforeValidator(read_size)]
-Duration = Annotated[float, Field(gt=0, le=31_536_000), BeforeValidator(read_duration)]
+Size = Annotated[
+    int,
+    Field(ge=1, le=10**18),
+    _or_say(read_size, "write bytes, or a number with kB, MB, GB or TB, such as 500MB"),
+]
+Duration = Annotated[
+    float,
+    Field(gt=0, le=31_536_000),
+    _or_say(read_duration, "write seconds, or a number with s, m, h or d, such as 90, 15m or 2h"),
+]
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,60}$")]

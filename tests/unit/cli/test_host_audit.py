@@ -15,16 +15,21 @@ from shoal.errors import InputError
     [
         (0, "unlimited"),
         (4, "4/s"),
-        (2.5, "150/m"),
+        (1, "1/s"),
+        (2.5, "2.5/s"),
+        (6075 / 3600, "1.69/s"),
+        (1 / 60, "1/m"),
         (0.5, "30/m"),
         (100 / 3600, "100/h"),
         (1 / 3600, "1/h"),
         (0.0001, "0.36/h"),
-        (1.2345678, "1.235/s"),
+        (1.2345678, "1.23/s"),
+        (0.07, "4.2/m"),
+        (12_345, "12300/s"),
         (100_000, "100000/s"),
     ],
 )
-def test_a_rate_is_shown_in_the_unit_in_which_it_is_whole(rate: float, shown: str) -> None:
+def test_a_rate_is_shown_with_three_digits_in_the_unit_that_fits(rate: float, shown: str) -> None:
     assert human_rate(rate) == shown
 
 

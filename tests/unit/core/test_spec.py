@@ -62,17 +62,31 @@ def test_a_rate_is_a_number_a_fraction_or_unlimited(rate: object, per_second: fl
         (100_001, "rate: input should be less than or equal to 100000 (got 100001)"),
         ("inf", "rate: input should be less than or equal to 100000 (got 'inf')"),
         ("nan", "rate: input should be less than or equal to 100000 (got 'nan')"),
-        ("fast", "rate: input should be a valid number, unable to parse string as a number (got 'fast')"),
-        ("30/d", "rate: input should be a valid number, unable to parse string as a number (got '30/d')"),
-        ("/m", "rate: input should be a valid number, unable to parse string as a number (got '/m')"),
-        ("-30/m", "rate: input should be a valid number, unable to parse string as a number (got '-30/m')"),
-        ("30/m/m", "rate: input should be a valid number, unable to parse string as a number (got '30/m/m')"),
         ([1], "rate: input should be a valid number (got [1])"),
     ],
 )
 def test_any_other_rate_is_refused(rate: object, complaint: str) -> None:
     start, got = complaint.split(" (got ")
     assert f"{start}; or input should be 'unlimited' (got {got}" in complaints({"rate": rate})
+
+
+RATES = "write requests a second, minute or hour, such as 4, 30/m or 100/h; or unlimited"
+SIZES = "write bytes, or a number with kB, MB, GB or TB, such as 500MB"
+TIMES = "write seconds, or a number with s, m, h or d, such as 90, 15m or 2h"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "forms"),
+    [
+        *(("rate", text, RATES) for text in ("fast", "30/d", "1/x", "/m", "-30/m", "30/m/m", "")),
+        *(("bytes", text, SIZES) for text in ("5XB", "lots", "MB", "")),
+        *(("host_seconds", text, TIMES) for text in ("soon", "2w", "")),
+    ],
+)
+def test_a_text_that_is_no_such_value_is_refused_with_the_forms_that_there_are(
+    name: str, text: str, forms: str
+) -> None:
+    assert f"{name}: {forms} (got {text!r})" in complaints({name: text})
 
 
 @pytest.mark.parametrize(
