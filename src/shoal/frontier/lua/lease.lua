@@ -33,7 +33,7 @@ local function pop(job, host, n)
         got = got + 1
       else
         kept = kept or {}
-        kept[#kept + 1] = { list = popped[1], entry = entry }
+        kept[#kept + 1] = start .. entry
       end
     end
     if kept and #kept >= SKIPPED then break end

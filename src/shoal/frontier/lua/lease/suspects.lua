@@ -45,7 +45,10 @@ local function note_suspects(group)
   redis.call('EXPIRE', suspects_key(holder), DAY_S)
 end
 
--- To where they were taken from.
+-- To the front of the queues from which they were taken.
 local function return_suspects(kept)
-  for i = #kept, 1, -1 do redis.call('LPUSH', kept[i].list, kept[i].entry) end
+  for i = #kept, 1, -1 do
+    local job, host, level, entry = split_record(kept[i])
+    redis.call('LPUSH', queue_key(job, host, level), entry)
+  end
 end
