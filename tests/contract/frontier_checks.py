@@ -22,6 +22,9 @@ LISTED_EVERY_MS = 10_000
 RECHECK_MS = 10_000
 """Who waits for room in a bucket and is not woken looks again after this."""
 
+SUSPECT_MS = 50
+"""Requests that were lost before wait so long before they are offered again to a worker that has some already."""
+
 _COUNTERS = tuple(field.name for field in fields(Counters))
 
 
@@ -182,6 +185,10 @@ def _queueing(model: FrontierModel, snapshot: Snapshot, host: str) -> float:
     return 500 * len(rivals) / min(rates) if len(rivals) > 1 and rates else 1.0
 
 
+def _has_suspects(job: JobModel, host: str) -> bool:
+    return any(request.losses in (1, 2) for key, line in job.lines.items() if key[0] == host for request in line)
+
+
 def check_putting_off(model: FrontierModel, snapshot: Snapshot, now: Span) -> None:
     """No host waits beyond its last hold and the last slot that was booked, but for those that a return will wake."""
     for name, host, at in _places(snapshot):
@@ -194,6 +201,8 @@ def check_putting_off(model: FrontierModel, snapshot: Snapshot, now: Span) -> No
             assert at <= max(now.hi + RECHECK_MS, known.breaker.probe_at.hi)
             continue
         assert at <= now.hi + RECHECK_MS
+        if at <= now.hi + SUSPECT_MS and _has_suspects(model.jobs[name], host):
+            continue
         # Whose turn it is may ask for fewer at once: then the others wait for it.
         caps = [model.limits(host, job).parallel for job in model.jobs.values()]
         cap = min((cap for cap in caps if cap), default=0)

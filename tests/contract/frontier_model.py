@@ -8,7 +8,7 @@ each moment as a span between two looks at the same machine's clock.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -38,6 +38,8 @@ ROUNDING_MS = 0.1
 """Redis keeps slots to a thousandth of a millisecond; a few dozen of these roundings may add up."""
 
 BURST_MS = BURST_WINDOW_S * 1000
+SUSPECTS = 16
+"""Requests that were lost with a worker, in the hands of one process."""
 UNPROVEN_CAP = 64
 """Requests at once to a host without a cap that never answered."""
 FAILURES, PROBES = 5, 5
@@ -294,9 +296,12 @@ class JobModel:
         counters = self.counters
         return self.spec.pages - (counters.admitted - counters.dead - counters.dropped)
 
-    def next_ones(self, host: str) -> list[Request]:
-        """The next request for a host: one that was just promoted, or what was the next before."""
-        waiting = [request for level in Level for request in self.lines.get((host, level), ())]
+    def next_ones(self, host: str, trusted: Callable[[Request], bool]) -> list[Request]:
+        """The next request for a host: one that was just promoted, or what was the next before.
+
+        Those that cannot be trusted in the company that the worker has are passed over.
+        """
+        waiting = [request for level in Level for request in self.lines.get((host, level), ()) if trusted(request)]
         return [*waiting[:1], *[request for request in waiting if request not in self.promoted][:1]]
 
     def line(self, request: Request) -> list[Request]:
@@ -553,7 +558,7 @@ class FrontierModel:
     def _take(self, lease: Lease, now: Span) -> None:
         job, request, host = self.jobs[lease.job], lease.request, self.host(lease.request.url.host)
         assert job.state is JobState.RUNNING, f"{job.name} is {job.state}, but {request.url} was handed out"
-        assert request in job.next_ones(request.url.host), f"{request.url} is not the next of its host"
+        assert request in job.next_ones(request.url.host, self.trusts), f"{request.url} is not the next of its host"
         assert host.hold.lo <= now.hi, f"{request.url}: the host is on hold"
         assert not host.paused, f"{request.url}: the host is paused"
         host.breaker.check(lease.mark, now)
@@ -564,6 +569,20 @@ class FrontierModel:
         job.line(request).remove(request)
         job.leased += 1
         self.leased[lease.group, lease.index] = lease.job, request
+
+    def trusts(self, request: Request) -> bool:
+        """May the one worker process that there is have this request, with those that it has?
+
+        Of requests that were lost once it has a few, of those that were lost twice one, and no other beside it.
+        """
+        held = Counter(leased.losses for _, leased in self.leased.values())
+        match request.losses:
+            case 1:
+                return not held[2] and held[1] < SUSPECTS
+            case 2:
+                return not (held[1] or held[2])
+            case _:
+                return True
 
     def _ask(self, lease: Lease, job: JobModel, host: HostModel, now: Span) -> None:
         name = lease.request.url.host

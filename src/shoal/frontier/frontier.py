@@ -8,6 +8,7 @@ worker waits for long.
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -104,6 +105,8 @@ class Frontier:
         self._client = client
         self._prefix = prefix
         self._manners = manners
+        self._holder = secrets.token_hex(6)
+        """Whose hands leases are in: one frontier object, one process."""
         self._scripts = Scripts(client, prefix)
 
     @classmethod
@@ -249,6 +252,7 @@ class Frontier:
         limit = min(limit, LEASE_AT_MOST)
         manners = self._manners
         args: list[Arg] = [limit, ms(lease_for), manners.address_parallel, int(manners.introduces), unproven]
+        args.append(self._holder)
         for queue in queues:
             args += (queue, limit if most is None else most.get(queue, limit))
         return read_batch(self._scripts.call("lease", args))

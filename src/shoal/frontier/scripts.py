@@ -25,7 +25,7 @@ _LUA = files("shoal.frontier") / "lua"
 SHARED = ("prelude", "hosts", "moves")
 """These stand before every operation."""
 PARTS = {
-    "lease": ("lease/places", "lease/limits", "lease/budgets", "lease/shares"),
+    "lease": ("lease/places", "lease/suspects", "lease/limits", "lease/budgets", "lease/shares"),
     "settle": ("settle/learning",),
 }
 """Long operations are cut into parts, which stand before them."""

@@ -1,8 +1,8 @@
 """The archive: raw responses as WARC segments, a gzip member per record.
 
 One process writes one segment per job at a time, so no two writers share a file; a segment is closed at a size limit.
-A row points into a segment (key, offset, length) and is written after the bytes. What a killed process left behind
-the last row's record is a torn tail that nothing points to.
+A row points into a segment (key, offset, length) and is written after the bytes are on the disk. What a killed process
+left behind the last row's record is a torn tail that nothing points to, and is cut off.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import BinaryIO
 from uuid import uuid4
 
 from isal import igzip
@@ -28,11 +27,13 @@ from shoal import __version__
 from shoal.errors import ArchiveUnavailable, NotFound
 from shoal.fetch.decode import unpack
 from shoal.store.pages import ArchiveRef
+from shoal.store.segment import SUFFIX, Segment, mend
 
 COMPRESSION = 1
 MAX_UNPACKED = 1_000_000_000
 MAX_OPEN = 32
 IDLE_S = 60.0
+MEND_AT_ONCE = 20
 _HOP_HEADERS = frozenset({b"transfer-encoding", b"content-length", b"connection", b"keep-alive"})
 
 
@@ -53,33 +54,6 @@ class Exchange:
         return unpack(self.body, encoding.decode("latin-1"), limit) if encoding else self.body
 
 
-class Segment:
-    """One open WARC file of one process."""
-
-    def __init__(self, path: Path, key: str) -> None:
-        self.key = key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: BinaryIO = path.open("xb", buffering=1 << 20)
-        self.size = 0
-        self.used_at = time.monotonic()
-        self.append(_warcinfo(path.name))
-
-    def append(self, record: bytes) -> ArchiveRef:
-        """Add a record; it is on its way to the disk after `flush`."""
-        member = igzip.compress(record, compresslevel=COMPRESSION)
-        self._file.write(member)
-        ref = ArchiveRef(self.key, self.size, len(member))
-        self.size += len(member)
-        self.used_at = time.monotonic()
-        return ref
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def close(self) -> None:
-        self._file.close()
-
-
 class ArchiveWriter:
     """The segments that this process has open: those of the jobs it has lately worked for."""
 
@@ -94,13 +68,15 @@ class ArchiveWriter:
     def append(self, job: str, exchange: Exchange) -> ArchiveRef:
         """Add one response to the job's segment."""
         with _translated(self._root):
-            return self._segment(job).append(_response_record(exchange))
+            return self._segment(job).append(_packed(_response_record(exchange)))
 
     def flush(self) -> None:
-        """Hand all bytes to the operating system; rows that point to them may be written after this."""
+        """Bring all bytes to the disk; rows that point to them may be written after this."""
         with _translated(self._root):
             for segment in self._open.values():
-                segment.flush()
+                segment.write()
+            for segment in self._open.values():
+                segment.sync()
         self._close_idle()
 
     def close(self, job: str | None = None) -> None:
@@ -111,13 +87,15 @@ class ArchiveWriter:
                     segment.close()
 
     def abandon(self) -> None:
-        """After a failed write: what comes next goes into new segments, not behind a torn record."""
+        """After a failed write: what was not flushed is taken back, and what comes next goes into new segments."""
         for segment in self._open.values():
-            try:
-                segment.close()
-            except OSError:
-                continue  # the disk is full: the buffered tail is lost, and no row points to it
+            segment.cut()
         self._open.clear()
+
+    def discard(self, job: str) -> None:
+        """The job is gone: so is what this process has written for it of late."""
+        if segment := self._open.pop(job, None):
+            segment.discard()
 
     def _close_idle(self) -> None:
         """Another process may have ended the job; nobody tells us, so time and number are the limits."""
@@ -133,10 +111,16 @@ class ArchiveWriter:
             if segment.size < self._segment_bytes:
                 return segment
             self.close(job)
-        self._number += 1
-        key = f"{job}/{self._name}-{self._number:04d}.warc.gz"
-        self._open[job] = Segment(self._root / key, key)
-        return self._open[job]
+        self._open[job] = segment = self._new_segment(job)
+        return segment
+
+    def _new_segment(self, job: str) -> Segment:
+        segment = None
+        while segment is None:
+            self._number += 1
+            segment = Segment.create(self._root, f"{job}/{self._name}-{self._number:04d}{SUFFIX}")
+        segment.append(_packed(_warcinfo(segment.key.split("/")[-1])))
+        return segment
 
 
 class ArchiveReader:
@@ -161,6 +145,14 @@ class ArchiveReader:
             if (self._root / job).is_dir():
                 shutil.rmtree(self._root / job)
 
+    def mend(self, most: int = MEND_AT_ONCE) -> list[str]:
+        """Cut the torn tails off segments whose writers were killed, of at most so many; returns the keys of the cut.
+
+        Cheap when there is nothing to do; safe to repeat, and to call from several processes.
+        """
+        with _translated(self._root):
+            return mend(self._root, most)
+
     def read(self, ref: ArchiveRef) -> Exchange:
         """The response that a page row points to."""
         path = self._root / ref.key
@@ -176,6 +168,10 @@ class ArchiveReader:
             return _exchange(gzip.decompress(member))
         except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError) as exc:
             raise NotFound(f"no record at {ref.offset} of the archive segment {ref.key}") from exc
+
+
+def _packed(record: bytes) -> bytes:
+    return igzip.compress(record, compresslevel=COMPRESSION)
 
 
 def _exchange(record: bytes) -> Exchange:

@@ -1,7 +1,8 @@
 """Results into the stores, in the one order that can lose nothing.
 
-Bytes into the archive, rows into the database, links into the frontier, and last the leases settled. A crash in
-between repeats work: rows are replaced by equal ones, links are seen already.
+Bytes into the archive and onto the disk, rows into the database, links into the frontier, and last the leases settled.
+A crash in between repeats work: rows are replaced by equal ones, links are seen already. So does a worker that was
+frozen until its leases had run out; only of a job that was deleted meanwhile it has to take its rows back.
 """
 
 from __future__ import annotations
@@ -28,17 +29,21 @@ class Delivery:
         finalise: Callable[[str], None],
         *,
         keeps_ledger: bool = True,
+        lives: Callable[[str], bool] = lambda _job: True,
     ) -> None:
+        """`lives` tells whether the database still has a job."""
         self._frontier = frontier
         self._pages = pages
         self._archive = archive
         self._finalise = finalise
         self._keeps_ledger = keeps_ledger
+        self._lives = lives
         self._told: Sequence[Result] = ()
+        self._archived: tuple[Sequence[Result], list[PageRow]] = ((), [])
 
     def deliver(self, results: Sequence[Result]) -> SettleReport:
         """Store, admit, settle; raises Unavailable, and then the same batch can be delivered again."""
-        rows = self._archive_bodies(results)
+        rows = self._rows(results)
         items = [item for result in results for item in result.items]
         letters = [result.letter for result in results if result.letter]
         asks = self._asks(results)
@@ -47,10 +52,30 @@ class Delivery:
             self._told = results
         self._admit(results)
         report = self._frontier.settle([result.settlement for result in results])
+        if report.late:
+            self._take_back({row.job for row in (*rows, *items, *letters)})
         for job in report.ended:
             self._archive.close(job)
             self._finalise(job)
+        self._told, self._archived = (), ((), [])
         return report
+
+    def _take_back(self, jobs: set[str]) -> None:
+        """Rows of a deleted job must not outlive it.
+
+        It is removed when nobody has leases of it any more: who writes after that has lost his, and comes by here.
+        """
+        for job in jobs:
+            if not self._lives(job):
+                self._archive.discard(job)
+                while not self._pages.remove(job):
+                    pass
+
+    def _rows(self, results: Sequence[Result]) -> list[PageRow]:
+        """With their bytes in the archive; those of a batch that comes again, as the database was away, are there."""
+        if results is not self._archived[0]:
+            self._archived = results, self._archive_bodies(results)
+        return self._archived[1]
 
     def _asks(self, results: Sequence[Result]) -> list[Ask]:
         """For the ledger, which unlike the rows is not to be told the same twice."""

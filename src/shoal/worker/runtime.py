@@ -139,6 +139,7 @@ class Runtime:
                 self._archive,
                 platform.ending.finalise,
                 keeps_ledger=self._settings.ledger_days > 0,
+                lives=lambda job: platform.jobs.get(job) is not None,
             ),
             context_of=self._context_of,
             ring=lambda: self._bell.ring_due(self._settings.lease_queues),

@@ -2,7 +2,8 @@
 -- ARGV[1] limit   ARGV[2] lease_ms   ARGV[3] requests at once to one address (0 = any)
 -- ARGV[4] 1 when a host must be introduced (`meet`) before it is asked
 -- ARGV[5] requests at once to a host that has no cap and has never answered
--- ARGV[6..] pairs: queue, requests from it at most; the most urgent queue first
+-- ARGV[6] the process that asks: it gets few requests that were lost with others
+-- ARGV[7..] pairs: queue, requests from it at most; the most urgent queue first
 -- returns {group, ms until more is due (0 = at once, -1 = nothing waits), expired leases,
 --   {job that ended by this call, …}, {'queue mark rate parallel source count', …}, {record, …}}
 --
@@ -20,17 +21,28 @@ local records, chunks, ended = {}, {}, {}
 -- Take at most n entries, the most urgent level first; tells whether more are left.
 local function pop(job, host, n)
   local got, first, normal, last = 0, queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2)
-  local level
+  local level, kept
   while got < n do
     local popped = redis.call('LMPOP', 3, first, normal, last, 'LEFT', 'COUNT', n - got)
-    if not popped then return got, false end
+    if not popped then break end
     level = string.sub(popped[1], -1)
     local start = job .. ' ' .. host .. ' ' .. level .. ' '
     for _, entry in ipairs(popped[2]) do
-      records[#records + 1] = start .. entry
-      got = got + 1
+      if trusts(losses_of(entry), #records + 1) then
+        records[#records + 1] = start .. entry
+        got = got + 1
+      else
+        kept = kept or {}
+        kept[#kept + 1] = start .. entry
+      end
     end
+    if kept and #kept >= SKIPPED then break end
   end
+  if kept then
+    return_suspects(kept)
+    return got, true
+  end
+  if got < n then return got, false end
   return got, redis.call('EXISTS', queue_key(job, host, level)) == 1 or redis.call('EXISTS', first, normal, last) > 0
 end
 
@@ -102,6 +114,10 @@ end
 local function serve_place(place, n, under)
   local j, queue = place.job, place.queue
   local got, more = pop(j.name, place.host, n)
+  if got == 0 and more then -- suspects only: they wait until the caller has none
+    wait_until(place, place.host, now + SUSPECT_MS)
+    return 0
+  end
   if got > 0 then
     book(place, under, got)
     note_terms(queue, under, got)
@@ -158,10 +174,11 @@ local function take_from_host(place, want, under)
       if m > 0 then
         if place.h.waited then redis.call('ZREM', waiters_key(host), rival.job.name .. ' ' .. host) end
         local got = serve_place(rival, m, terms)
-        room(place, 1, under) -- the place looked at waits for what is left, or is served in the next pass
-        return got
-      end
-      if full then -- whose turn it is asks for fewer at once: the others wait until it can be served
+        if got > 0 then
+          room(place, 1, under) -- the place looked at waits for what is left, or is served in the next pass
+          return got
+        end
+      elseif full then -- whose turn it is asks for fewer at once: the others wait until it can be served
         park(place, under.b.name)
         return 0
       end
@@ -256,6 +273,7 @@ local function record_group()
     end
   end
   redis.call('ZADD', LEASES, now + lease_ms, group)
+  note_suspects(group)
   for job, n in pairs(taken_of) do
     if n > 0 then note_start(job, n) end
   end
@@ -272,7 +290,7 @@ local function soonest(queue)
 end
 
 local served = {}
-for i = 6, #ARGV, 2 do
+for i = 7, #ARGV, 2 do
   local most = min(limit - #records, tonumber(ARGV[i + 1]))
   rank = RANK[string.match(ARGV[i], '%.(.*)$')] or 1
   served[ARGV[i]] = most > 0 and serve(ARGV[i], most) < tonumber(ARGV[i + 1])
@@ -285,7 +303,7 @@ write_sums()
 for job in pairs(touched) do
   if shrunk[job] and ends_now(job) then ended[#ended + 1] = job else refresh_due(job) end
 end
-for i = 6, #ARGV, 2 do
+for i = 7, #ARGV, 2 do
   if served[ARGV[i]] or #records >= limit then soonest(ARGV[i]) end
 end
 for i, under in ipairs(chunks) do chunks[i] = write_terms(under) end

@@ -31,6 +31,7 @@ local function waiters_key(host) return P .. ':waiters:' .. host end
 local function notes_key(host) return P .. ':notes:' .. host end
 local function robots_key(origin) return P .. ':robots:' .. origin end
 local function lease_key(group) return P .. ':lease:' .. group end
+local function suspects_key(worker) return P .. ':suspects:' .. worker end
 local function depth_key(queue) return P .. ':depth:' .. queue end
 local function limit_key(key) return P .. ':limit:' .. key end
 local function proxy_key(proxy) return P .. ':proxy:' .. proxy end
