@@ -1,7 +1,8 @@
 """Results into the stores, in the one order that can lose nothing.
 
 Bytes into the archive, rows into the database, links into the frontier, and last the leases settled. A crash in
-between repeats work: rows are replaced by equal ones, links are seen already.
+between repeats work: rows are replaced by equal ones, links are seen already. Links that the frontier does not take
+because it has lost the job are not lost: the rows that they come from are there, and the job is rebuilt from these.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from shoal.core.ledger import Ask
 from shoal.core.model import Candidate, SettleReport
 from shoal.frontier.frontier import Frontier
 from shoal.store.archive import ArchiveWriter
-from shoal.store.pages import PageRow, PageStore
+from shoal.store.pages import FoundLinks, PageRow, PageStore
 from shoal.worker.result import Result
 
 
@@ -41,9 +42,9 @@ class Delivery:
         rows = self._archive_bodies(results)
         items = [item for result in results for item in result.items]
         letters = [result.letter for result in results if result.letter]
-        asks = self._asks(results)
-        if rows or items or letters or asks:
-            self._pages.write(rows, items, letters, asks)
+        asks, found = self._asks(results), self._found(results)
+        if rows or items or letters or asks or found:
+            self._pages.write(rows, items, letters, asks, found)
             self._told = results
         self._admit(results)
         report = self._frontier.settle([result.settlement for result in results])
@@ -57,6 +58,12 @@ class Delivery:
         if not self._keeps_ledger or results is self._told:
             return []
         return [ask for result in results for ask in result.asks]
+
+    def _found(self, results: Sequence[Result]) -> list[FoundLinks]:
+        """Links of pages without a body; they, too, are told once."""
+        if results is self._told:
+            return []
+        return [found for result in results if (found := result.found)]
 
     def _archive_bodies(self, results: Sequence[Result]) -> list[PageRow]:
         rows: list[PageRow] = []

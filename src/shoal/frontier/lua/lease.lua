@@ -225,12 +225,11 @@ end
 
 -- --- the answer --------------------------------------------------------------------------------------------------
 
--- A lost sequence starts at the time, not at 1: a lease from before a flush must not fit a group of today. Counted in
--- eighths of a millisecond, time runs ahead of any sequence; and Lua still writes the number without an exponent.
+-- A group's number is the time, or one more than the last: after a flush, or with a frontier older than its workers, a
+-- lease from before must not fit a group of today. Counted in eighths of a millisecond, time runs ahead of any
+-- sequence; and Lua still writes the number without an exponent.
 local function next_group()
-  local group = redis.call('INCR', SEQUENCE)
-  if group > 1 then return group end
-  group = now * 8
+  local group = max((tonumber(redis.call('GET', SEQUENCE)) or 0) + 1, now * 8)
   redis.call('SET', SEQUENCE, string.format('%d', group))
   return group
 end

@@ -172,3 +172,6 @@ local function score_now(score, scored)
   local lost = 1 - (tonumber(score) or 1)
   return 1 - lost * 0.5 ^ ((now - (tonumber(scored) or now)) / SCORE_HALF_LIFE_MS)
 end
+
+-- A job that is being rebuilt says in `rebuild` how far that has come: first it recalls what is stored of it.
+local function is_recalling(place) return string.sub(place, 1, 7) == 'recall ' end
