@@ -6,8 +6,10 @@ read from the bodies that were kept or from the links that were written down in 
 steps, its last place stands in the frontier, and every step is safe to repeat.
 
 How it is noticed: each look raises a number in the frontier, and writes it down in the database. A number that is not
-larger than the one written down says that the frontier is not the one that was there. `docs/guides/recovery.md` is for
-people, ADR 0016 tells why.
+larger than the one written down says that the frontier is not the one that was there. Nothing is leased from a server
+that was started anew before it was looked at: it would hand out what is stored already.
+
+`docs/guides/recovery.md` is for people, ADR 0016 tells why.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ log = structlog.get_logger()
 
 PATIENCE = timedelta(seconds=10)
 """A job that was submitted within this time may still be on its way into the frontier."""
+LATELY = timedelta(minutes=1)
+"""A server that is started anew has lost less than this, or the number tells."""
 STEP = timedelta(seconds=2)
 """So long works one call at the most, give or take a batch."""
 ROWS_AT_ONCE = 1_000
@@ -117,8 +121,8 @@ class _Way:
     row: JobRow
     trail: Trail
     done: Rebuilt
-    token: str = ""
-    """Of the attempt: what was sent to the frontier in one before may be lost again."""
+    left_at: str = ""
+    """Where this process has left it; if it is elsewhere, what was sent since may be lost again."""
 
 
 class Recovery:
@@ -161,16 +165,21 @@ class Recovery:
 
     def look(self) -> None:
         """Find out whether the frontier is the one that was there, and begin with the jobs that it has lost."""
+        run, before = self._rebuild.server(), self._rebuild.trusted()
         last = self._epochs.last()  # first: whoever looks at the same time only raises both
         epoch = self._rebuild.next_epoch()
         if epoch > last:
             self._epochs.note(epoch)
-            self._begin_unknown(_now_ms() - PATIENCE // timedelta(milliseconds=1))
+            if before not in ("", run):
+                self._catch_up()
+            self._rebuild.trust(run)
+            self._begin_unknown(_now_ms() - _ms(PATIENCE))
         elif self._rebuild.claim():
             log.warning("frontier_lost", epoch=epoch, last=last)
             try:
                 self._begin_all()
                 self._rebuild.set_epoch(last + 1)  # last: who is cut short before this is followed by another
+                self._rebuild.trust(run)
             finally:
                 self._rebuild.unclaim()
 
@@ -190,6 +199,22 @@ class Recovery:
                 self._jobs.ping()
                 self._rebuild.drop(job)
                 log.warning("rebuild_failed", job=job, error=str(exc))
+
+    def _catch_up(self) -> None:
+        """A server that was started anew may have lost what came after the last look.
+
+        Requests that it has again are fetched again, and lead on as before; but not what it never heard of, nor more
+        pages than were leased.
+        """
+        for job, submission in self._jobs.latest(_ms(LATELY)):
+            if submission.kind == REPLAY:
+                self._frontier.replay(job, str(submission.id), requests_of(submission.lines))
+            else:
+                self._frontier.admit_submitted(job, [parse(line) for line in submission.lines])
+        for job in self._jobs.living():
+            status = self._frontier.status(job)
+            if status and self._pages.count(job) > status.counters.done + status.counters.leased:
+                self.begin(job, force=True)
 
     def _begin_unknown(self, before_ms: int) -> None:
         living = self._jobs.living(before_ms)
@@ -252,8 +277,8 @@ class Recovery:
         else:
             try:
                 place = Place.read(text)
-                if way.token != place.token:
-                    way.trail, way.token = Trail.of(way.row.spec), place.token
+                if text != way.left_at:
+                    way.trail = Trail.of(way.row.spec)
                 self._move(way, place, self._carry_on(way, place))
             except BaseException:
                 self._ways.pop(job, None)  # its memory of links knows some that did not arrive
@@ -275,6 +300,7 @@ class Recovery:
     def _move(self, way: _Way, place: Place, to: Place | None) -> None:
         row, done = way.row, way.done
         now, ended = self._rebuild.advance(row.id, str(place), str(to) if to else "")
+        way.left_at = str(to)
         if now:
             return
         done.complete = True
@@ -420,6 +446,10 @@ def _replayed(dead: Iterable[tuple[Request, str]], known: set[int]) -> Iterator[
         url = request.url
         if url.fingerprint not in known:
             yield Recalled(url.fingerprint, url.host, "dead", f"{Outcome.DEAD.value}:{reason}")
+
+
+def _ms(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)
 
 
 def _now_ms() -> int:

@@ -144,7 +144,7 @@ def open_platform(settings: Settings, *, rings: bool = True) -> Generator[Platfo
 
 
 def sync_hosts(settings: Settings) -> None:
-    """Let the frontier have the operators' words before anybody asks it for work.
+    """Let the frontier have the operators' words, and the jobs that it may have lost, before anybody asks it for work.
 
     The settings name a Redis already (`with_redis`).
     """
@@ -152,6 +152,7 @@ def sync_hosts(settings: Settings) -> None:
     platform = Platform.open(settings, frontier, no_ring)
     try:
         platform.hosts.sync()
+        platform.recovery.look()
     finally:
         platform.close()
 

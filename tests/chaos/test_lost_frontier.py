@@ -1,4 +1,4 @@
-"""Redis emptied, or come back older, in the middle of a crawl: every page is stored once, and few are asked for twice."""
+"""Redis emptied, or come back older, in the middle of a crawl: every page is stored once, few are fetched twice."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from redis.exceptions import RedisError
 
 from shoal.frontier.scripts import connect
 from shoal.guardian import die_with_parent
@@ -61,7 +62,7 @@ class KillableServer:
         client = connect(self.url, timeout_s=2)
         try:
             return bool(client.ping())  # pyright: ignore[reportUnknownMemberType]
-        except Exception:
+        except (RedisError, OSError):
             return False
         finally:
             client.close()

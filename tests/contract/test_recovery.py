@@ -740,3 +740,71 @@ def test_a_job_that_cannot_be_read_holds_up_no_other(desk: Desk) -> None:
     assert desk.state(whole) is JobState.FINISHED
     with pytest.raises(NotFound):
         desk.platform.recovery.step(parse(HOST).host)
+
+
+def test_nothing_is_leased_from_a_server_that_was_started_anew_before_it_was_looked_at(desk: Desk) -> None:
+    desk.submit(f"{HOST}/1")
+    cast(Any, _client(desk)).set(f"{desk.platform.settings.prefix}:server", "another run")
+    batch = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=5, lease_for=LONG)
+    young = cast(Any, _client(desk)).info("server")["uptime_in_seconds"] <= 10
+    assert batch.leases == () or not young
+    if young:
+        assert batch.next_due is not None
+        assert batch.next_due < timedelta(seconds=1)
+    desk.platform.frontier.release(batch.leases)
+    desk.platform.recovery.look()
+    assert desk.work() == [f"{HOST}/1"]
+
+
+# --- a server that lost its last moments -----------------------------------------------------------------------------
+
+
+def _restart(desk: Desk, saved: dict[str, tuple[int, bytes]]) -> None:
+    """The server was started anew and has gone back, but not behind the last look."""
+    epoch = cast(Any, _client(desk)).get(f"{desk.platform.settings.prefix}:epoch")
+    _go_back(desk, saved)
+    cast(Any, _client(desk)).set(f"{desk.platform.settings.prefix}:epoch", epoch)
+    cast(Any, _client(desk)).set(f"{desk.platform.settings.prefix}:server", "before")
+
+
+def test_more_stored_pages_than_the_frontier_could_have_are_noticed(
+    each: Desk, web: Web, valkey_url: str, tmp_path: Path
+) -> None:
+    job = _crawl(each)
+    each.work(web.visit(each), at_most=8)
+    saved = _saved(each)
+    each.work(web.visit(each), at_most=8)
+    _restart(each, saved)
+    _recover(each)
+    each.work(web.visit(each))
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+    assert _sums(each, job) == _undisturbed(valkey_url, tmp_path / "undisturbed")
+
+
+def test_submissions_and_replays_that_a_server_lost_are_carried_out_again(each: Desk, web: Web) -> None:
+    job = each.submit(f"{HOST}/gone/1", f"{HOST}/1", open=True)
+    each.work(web.visit(each))
+    saved = _saved(each)
+    row = each.platform.jobs.get(job)
+    assert row is not None
+    each.platform.intake.add(row, [(1, f"{HOST}/2", "")])
+    assert each.platform.intake.replay(row, Selection()) == 1
+    _restart(each, saved)
+    _recover(each)
+    assert sorted(each.work()) == [f"{HOST}/2", f"{HOST}/gone/1"]
+    counters = _status(each, job).counters
+    assert (counters.done, counters.dead, counters.reconciles) == (3, 0, True)
+    each.platform.recovery.look()
+    assert each.work() == []
+
+
+def test_a_restart_without_a_loss_changes_nothing(desk: Desk, web: Web) -> None:
+    job = _crawl(desk)
+    desk.work(web.visit(desk), at_most=8)
+    held = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=2, lease_for=LONG).leases
+    before = _status(desk, job).counters
+    _restart(desk, _saved(desk))
+    assert not desk.platform.recovery.tick()
+    after = _status(desk, job).counters
+    assert (after.admitted, after.done, after.leased) == (before.admitted, before.done, before.leased)
+    assert desk.platform.frontier.release(held).late == 0

@@ -17,6 +17,7 @@ from shoal.cli.view import View, format_of
 from shoal.core.model import JobState, JobStatus
 from shoal.core.spec import JobSpec
 from shoal.errors import NotFound, RedisUnavailable, ShoalError, Unavailable
+from shoal.observe import set_up_logs
 from shoal.store.export import PAGE_COLUMNS, Record, item_columns, item_record, page_record
 from shoal.store.pages import PageStore
 from shoal.wiring import Platform
@@ -82,6 +83,7 @@ def result_columns(spec: JobSpec) -> tuple[str, ...]:
 
 def follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: Interrupts) -> int:
     """Stay with the job until it ends or the user stops it; returns the exit code."""
+    set_up_logs("error")  # what people must know is said
     try:
         return _follow(platform, job, crew, view, interrupts)
     except KeyboardInterrupt:

@@ -36,8 +36,10 @@ def recover(job: WhichJob = None, force: Force = False, json: opt.Json = False) 
 
     shoal recover k3x9 --force
     """
+    from shoal.observe import set_up_logs
     from shoal.wiring import open_platform
 
+    set_up_logs("warning")
     if force and job is None:
         raise InputError("--force is for one job: shoal recover JOB --force")
     with open_platform(read_settings()) as platform:

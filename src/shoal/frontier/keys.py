@@ -60,6 +60,7 @@ KEYS: tuple[KeyPattern, ...] = (
     KeyPattern("sequence", "{P}:sequence", "string", "number of the last lease group", "for good"),
     KeyPattern("epoch", "{P}:epoch", "string", "raised by each look for lost jobs; the database has it too",
                "for good"),
+    KeyPattern("server", "{P}:server", "string", "the run of the server that was last looked at", "for good"),
     KeyPattern("tenants", "{P}:tenants", "hash", "tenant → weight", "for good"),
     KeyPattern("jobs", "{P}:jobs", "set", "jobs that the frontier knows", "until forget"),
     KeyPattern("depth", "{P}:depth:{Q}", "hash", "how many requests are queued, delayed, leased", "for good"),

@@ -87,6 +87,21 @@ class Rebuild:
         with translated_errors("epoch"):
             self._client.set(f"{self._prefix}:epoch", epoch)
 
+    def server(self) -> str:
+        """The run of the server: another one when it was started again."""
+        with translated_errors("server"):
+            return str(self._client.info("server")["run_id"])
+
+    def trusted(self) -> str:
+        """The run that was last looked at; '' when none was."""
+        with translated_errors("server"):
+            return str(self._client.get(f"{self._prefix}:server") or "")
+
+    def trust(self, run: str) -> None:
+        """This server has what it had: workers may lease. One that was started again waits ten seconds for this."""
+        with translated_errors("server"):
+            self._client.set(f"{self._prefix}:server", run)
+
     def claim(self) -> bool:
         """May the caller decide which jobs are lost? One at a time may."""
         queue = "recovery"

@@ -184,6 +184,16 @@ class JobStore:
             row = connection.execute(query.order_by(submissions.c.id).limit(1)).mappings().first()
         return None if row is None else (Submission(row["id"], row["kind"], _unpack(row["urls"])), row["admitted"])
 
+    def latest(self, within_ms: int) -> Iterator[tuple[str, Submission]]:
+        """What the frontier was last given: (job, submission) of living jobs, not older than this before the newest."""
+        newest = sa.select(sa.func.max(submissions.c.created_ms)).scalar_subquery()
+        query = sa.select(submissions).join(jobs, jobs.c.id == submissions.c.job)
+        query = query.where(jobs.c.state.in_(_LIVING), jobs.c.deleted_ms.is_(None), submissions.c.admitted)
+        query = query.where(submissions.c.created_ms >= newest - within_ms).order_by(submissions.c.id)
+        with translated_errors(), self._engine.connect() as connection:
+            for row in connection.execute(query).mappings():
+                yield row["job"], Submission(row["id"], row["kind"], _unpack(row["urls"]))
+
     def was_admitted(self, job: str) -> bool:
         """Is the frontier known to have had anything of the job?"""
         query = sa.select(submissions.c.id).where(submissions.c.job == job, submissions.c.admitted).limit(1)
