@@ -87,7 +87,7 @@ class Control:
         """State and sums, from the frontier while the job lives there, else from the database."""
         row = self.job(job)
         if row.status is None:
-            raise NotFound(f"Redis does not know job {job}, which has not ended: was it emptied? Submit the job again.")
+            raise NotFound(f"Redis has lost job {job}, which has not ended; this rebuilds it: shoal recover {job}")
         return row.status
 
     def page(self, job: str, url: str, *, follow_redirects: bool = True) -> PageRow:

@@ -1,5 +1,5 @@
 """What nobody waits for, done a little at a time: submissions that were cut short, ends that were missed, data that was
-given up, limits that the frontier has lost, lists that grow."""
+given up, jobs and limits that the frontier has lost, lists that grow."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from shoal.errors import ShoalError
 from shoal.frontier.frontier import Frontier
 from shoal.hosts import Hosts
 from shoal.intake import Intake
+from shoal.recovery import Recovery
 from shoal.store.archive import ArchiveReader
 from shoal.store.jobs import JobStore
 from shoal.store.ledger import TRIM_AT_ONCE, Ledger
@@ -50,10 +51,11 @@ class Housekeeper:
     hosts: Hosts
     ledger: Ledger
     keeping: Keeping
+    recovery: Recovery
 
     def tick(self) -> None:
         """One round; what fails is logged and tried again in the next, and holds up nothing else."""
-        for chore in (self._sync, self._complete, self._finalise, self._remove, self._trim, self._tidy):
+        for chore in (self._sync, self._complete, self._recover, self._finalise, self._remove, self._trim, self._tidy):
             self._try(chore)
 
     def _try(self, chore: Callable[..., None], *job: str) -> None:
@@ -74,6 +76,10 @@ class Housekeeper:
     def _complete_job(self, job: str) -> None:
         if self.intake.complete(job):
             log.info("submission_completed", job=job, request_id=self.jobs.request_id(job))
+
+    def _recover(self) -> None:
+        """Jobs that the frontier has lost."""
+        self.recovery.tick()
 
     def _finalise(self) -> None:
         """Jobs whose end nobody lived to write down."""

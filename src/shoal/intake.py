@@ -119,6 +119,7 @@ class Intake:
         ring: Ring,
         caps: Caps,
         finalise: Callable[[str], None],
+        begin_rebuild: Callable[[JobRow], bool] | None = None,
     ) -> None:
         self._frontier = frontier
         self._watch = watch
@@ -128,6 +129,7 @@ class Intake:
         self._ring = ring
         self._caps = caps
         self._finalise = finalise
+        self._begin_rebuild = begin_rebuild
 
     # --- a new job -----------------------------------------------------------------------------------------------
 
@@ -216,6 +218,10 @@ class Intake:
         if report.state is None:
             self._make_known(row)
             report = self._frontier.admit(row.id, candidates)
+        if report.state is None and self._frontier.status(row.id) is not None:
+            raise RedisUnavailable(
+                f"Redis has lost job {row.id}, which is being rebuilt: send the URLs again in a while"
+            )
         if report.state is None or report.state.ended:
             raise Conflict(f"job {row.id} has ended meanwhile and takes no more URLs")
         return report
@@ -309,8 +315,15 @@ class Intake:
         self._call(row.spec.queue, row.request_id)
 
     def _make_known(self, row: JobRow) -> None:
-        """The frontier may have forgotten the job because it ended meanwhile: then it must not come back."""
-        if not self._frontier.create(row.id, row.spec, tenant=row.tenant):
+        """One that the frontier had and has lost must be rebuilt before it takes anything.
+
+        It may also have been forgotten because it ended meanwhile: then it must not come back.
+        """
+        if self._begin_rebuild and self._jobs.was_admitted(row.id):
+            new = self._begin_rebuild(row)
+        else:
+            new = self._frontier.create(row.id, row.spec, tenant=row.tenant)
+        if not new:
             return
         now = self._jobs.get(row.id)
         if now is None or now.state.ended:

@@ -15,6 +15,7 @@ from shoal.control import Control, Ending
 from shoal.embedded import hold_embedded
 from shoal.errors import RedisUnavailable
 from shoal.frontier.frontier import Frontier
+from shoal.frontier.rebuild import Rebuild
 from shoal.frontier.scripts import connect, server_version
 from shoal.frontier.watch import Watch
 from shoal.home import prepare_home
@@ -22,11 +23,13 @@ from shoal.host_file import HostFile
 from shoal.hosts import Hosts
 from shoal.housekeeping import Housekeeper, Keeping
 from shoal.intake import Caps, Intake, Ring
+from shoal.recovery import Recovery
 from shoal.redis_url import RedisUrls, redacted
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveReader
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
+from shoal.store.epochs import Epochs
 from shoal.store.host_limits import HostLimits
 from shoal.store.jobs import JobStore
 from shoal.store.ledger import Ledger
@@ -52,6 +55,8 @@ class Platform:
     hosts: Hosts
     ledger: Ledger
     housekeeper: Housekeeper
+    rebuild: Rebuild
+    recovery: Recovery
 
     @classmethod
     def open(cls, settings: Settings, frontier: Frontier, ring: Ring, *, durable: bool = False) -> Platform:
@@ -61,18 +66,24 @@ class Platform:
         watch = Watch.at(redis_urls(settings).frontier, settings.prefix)
         caps = Caps(settings.frontier_urls, settings.frontier_megabytes * 1_000_000)
         ending = Ending(frontier, jobs)
-        intake = Intake(frontier, watch, jobs, pages, DeadLetters(engine), ring, caps, ending.finalise)
+        rebuild = Rebuild.at(redis_urls(settings).frontier, settings.prefix, settings.manners)
+        epochs = Epochs(engine, settings.prefix)
+        recovery = Recovery(frontier, rebuild, epochs, jobs, pages, archive, ending.finalise, ring)
+        dead = DeadLetters(engine)
+        intake = Intake(frontier, watch, jobs, pages, dead, ring, caps, ending.finalise, recovery.make_known)
         control = Control(frontier, jobs, pages, intake, ending, ring)
         hosts = Hosts(frontier, watch, HostLimits(engine), HostFile(settings.hosts_file))
         ledger, keeping = Ledger(engine), Keeping(timedelta(days=settings.ledger_days), settings.ledger_rows)
-        housekeeper = Housekeeper(frontier, jobs, pages, archive, intake, ending, hosts, ledger, keeping)
+        housekeeper = Housekeeper(frontier, jobs, pages, archive, intake, ending, hosts, ledger, keeping, recovery)
         return cls(
-            settings, engine, frontier, jobs, pages, archive, watch, intake, ending, control, hosts, ledger, housekeeper
-        )
+            settings, engine, frontier, jobs, pages, archive, watch, intake, ending, control, hosts, ledger,
+            housekeeper, rebuild, recovery,
+        )  # fmt: skip
 
     def close(self) -> None:
         self.frontier.close_connections()
         self.watch.close_connections()
+        self.rebuild.close_connections()
         self.engine.dispose()
 
 
@@ -133,7 +144,7 @@ def open_platform(settings: Settings, *, rings: bool = True) -> Generator[Platfo
 
 
 def sync_hosts(settings: Settings) -> None:
-    """Let the frontier have the operators' words before anybody asks it for work.
+    """Let the frontier have the operators' words, and the jobs that it may have lost, before anybody asks it for work.
 
     The settings name a Redis already (`with_redis`).
     """
@@ -141,6 +152,7 @@ def sync_hosts(settings: Settings) -> None:
     platform = Platform.open(settings, frontier, no_ring)
     try:
         platform.hosts.sync()
+        platform.recovery.look()
     finally:
         platform.close()
 

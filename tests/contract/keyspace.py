@@ -138,7 +138,7 @@ def leaks(stored: Iterable[StoredKey]) -> list[str]:
 
 def _has_owner(key: StoredKey, jobs: set[str], busy: set[str], paused: set[str]) -> bool:
     match key.family.name:
-        case "sequence" | "jobs" | "leases" | "depth" | "stats":
+        case "sequence" | "epoch" | "server" | "jobs" | "leases" | "depth" | "stats":
             return True
         case "events" | "hosts" | "workers":
             return True  # capped, swept, and cleared by each heartbeat

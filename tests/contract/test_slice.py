@@ -30,7 +30,7 @@ from shoal.store.archive import ArchiveReader, ArchiveWriter
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
 from shoal.store.jobs import JobStore, NewJob
-from shoal.store.pages import DeadLetter, ItemRow, PageRow, PageStore
+from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow, PageStore
 from shoal.store.robots import RobotsStore
 from shoal.wiring import no_ring
 from shoal.worker.context import JobContext
@@ -66,13 +66,14 @@ class Troubled(PageStore):
         item_rows: Sequence[ItemRow],
         letters: Sequence[DeadLetter],
         asks: Sequence[Ask] = (),
+        found: Sequence[FoundLinks] = (),
     ) -> None:
         self.calls += 1
         if self.calls <= self.failures:
             raise StoreUnavailable("down on purpose")
         if any(row.url.endswith(self.poison) for row in page_rows if self.poison):
             raise ValueError("no store can take this")
-        super().write(page_rows, item_rows, letters, asks)
+        super().write(page_rows, item_rows, letters, asks, found)
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,7 @@ class FrontierCollector(Collector):
         yield outcomes
         yield CounterMetricFamily("shoal_leases_reaped", "Requests taken back", value=stats.get("reaped", 0))
         yield CounterMetricFamily("shoal_fence_refusals", "Settlements that came late", value=stats.get("late", 0))
+        yield CounterMetricFamily("shoal_jobs_rebuilt", "Lost jobs brought back", value=stats.get("rebuilt", 0))
         yield CounterMetricFamily("shoal_slices", "Slices that were run", value=stats.get("slices", 0))
 
     def _workers(self) -> Iterator[Metric]:

@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from datetime import timedelta
 
 from shoal.cli.crew import Crew
 from shoal.cli.interrupts import Interrupts
@@ -15,13 +16,41 @@ from shoal.cli.talk import print_json, say, status_json
 from shoal.cli.view import View, format_of
 from shoal.core.model import JobState, JobStatus
 from shoal.core.spec import JobSpec
-from shoal.errors import RedisUnavailable, ShoalError
+from shoal.errors import NotFound, RedisUnavailable, ShoalError, Unavailable
+from shoal.observe import set_up_logs
 from shoal.store.export import PAGE_COLUMNS, Record, item_columns, item_record, page_record
 from shoal.store.pages import PageStore
 from shoal.wiring import Platform
 
 POLL_S = 0.4
+LOOK_S = 2.0
+"""Between two looks for jobs that the frontier has lost: there may be no control worker that does it."""
 INTERRUPTED = 130
+
+
+class Lookout:
+    """Brings jobs back that the frontier loses while one is watched."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._recovery = platform.recovery
+        self._next = 0.0
+        self._told = False
+
+    def look(self) -> None:
+        """Go on with what is being rebuilt, or see every now and then whether there is anything."""
+        if time.monotonic() < self._next:
+            return
+        try:
+            busy = self._recovery.tick(timedelta(seconds=POLL_S))
+        except Unavailable:
+            busy = False  # whoever asks for the job's status next says so
+        if busy and not self._told:
+            say("Redis has lost what it knew: it is rebuilt from the database; stored pages are not fetched again")
+        self._told = busy
+        self._next = time.monotonic() + (0.0 if busy else LOOK_S)
+
+    def look_now(self) -> None:
+        self._next = 0.0
 
 
 class Tail:
@@ -54,6 +83,7 @@ def result_columns(spec: JobSpec) -> tuple[str, ...]:
 
 def follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: Interrupts) -> int:
     """Stay with the job until it ends or the user stops it; returns the exit code."""
+    set_up_logs("error")  # what people must know is said
     try:
         return _follow(platform, job, crew, view, interrupts)
     except KeyboardInterrupt:
@@ -97,9 +127,17 @@ def _open_tail(stack: ExitStack, pages: PageStore, job: str, spec: JobSpec, view
 def _watch(
     platform: Platform, job: str, crew: Crew, display: Display, tail: Tail | None, stopped: Callable[[], bool]
 ) -> JobStatus:
+    lookout = Lookout(platform)
     while True:
+        lookout.look()
         try:
             status = platform.control.status(job)
+        except NotFound:
+            if platform.jobs.get(job) is None or stopped():
+                raise
+            lookout.look_now()
+            time.sleep(POLL_S)
+            continue
         except RedisUnavailable as exc:
             say(f"waiting for Redis: {exc}")
             time.sleep(1)

@@ -131,6 +131,8 @@ class LeaseBatch:
     """Leases of other workers that are past their deadline and wait for `reap`."""
     ended: tuple[str, ...] = ()
     """Jobs that came to their end by this call: what was left of them was beyond their budget."""
+    server: str = ""
+    """The run of the server: one that was started anew may have lost what it was told last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ class Links:
         self._scope = scope
         self._known: dict[str, set[str]] = {}
         self._size = 0
+        self._server = ""
 
     def sort_out(
         self, page: Url, base: Base, hrefs: Iterable[str], depth: int, *, rebased: bool
@@ -58,6 +59,12 @@ class Links:
         """Start anew: something that was remembered may not have arrived."""
         self._known.clear()
         self._size = 0
+
+    def leased_from(self, server: str) -> None:
+        """The next pages come from this run of the frontier's server; another one may not know what was sent."""
+        if server != self._server:
+            self.forget()
+            self._server = server
 
     def _judge(self, url: Url | None, depth: int) -> Candidate | None:
         if url is None:

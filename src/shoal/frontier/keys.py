@@ -23,7 +23,8 @@ class KeyPattern:
 
 
 KEYS: tuple[KeyPattern, ...] = (
-    KeyPattern("job", "{P}:job:{J}", "hash", "state, queue, limits, counters, layout of seen", "until forget"),
+    KeyPattern("job", "{P}:job:{J}", "hash", "state, queue, limits, counters, layout of seen; how far it is rebuilt",
+               "until forget"),
     KeyPattern("reasons", "{P}:reasons:{J}", "hash", "outcome:reason → count", "until forget"),
     KeyPattern("slow", "{P}:slow:{J}", "zset", "the 32 slowest hosts → ms to answer", "until forget"),
     KeyPattern("seen", "{P}:seen:{J}:{B}", "set", "64-bit fingerprints, as an intset", "until forget"),
@@ -59,12 +60,16 @@ KEYS: tuple[KeyPattern, ...] = (
     KeyPattern("suspects", "{P}:suspects:{W}", "hash",
                "`group index` of a request that was lost before and is in a process' hands → losses", "a day unused"),
     KeyPattern("sequence", "{P}:sequence", "string", "number of the last lease group", "for good"),
+    KeyPattern("epoch", "{P}:epoch", "string", "raised by each look for lost jobs; the database has it too",
+               "for good"),
+    KeyPattern("server", "{P}:server", "string", "the run of the server that was last looked at", "for good"),
     KeyPattern("tenants", "{P}:tenants", "hash", "tenant → weight", "for good"),
     KeyPattern("jobs", "{P}:jobs", "set", "jobs that the frontier knows", "until forget"),
     KeyPattern("depth", "{P}:depth:{Q}", "hash", "how many requests are queued, delayed, leased", "for good"),
     KeyPattern("hosts", "{P}:hosts", "zset", "host → ms when it was last asked or set, give or take ten seconds",
                "a day unused"),
-    KeyPattern("stats", "{P}:stats", "hash", "outcomes, leases reaped, late settlements, slices → count", "for good"),
+    KeyPattern("stats", "{P}:stats", "hash", "outcomes, leases reaped, late settlements, slices, jobs rebuilt → count",
+               "for good"),
     KeyPattern("events", "{P}:events", "stream", "changes of jobs' states", "the last 10,000"),
     KeyPattern("limit", "{P}:limit:{K}", "string", "next free slot of an API key", "until it is past"),
     KeyPattern("workers", "{P}:workers", "zset", "worker → ms until when it counts as alive", "until it is past"),

@@ -92,13 +92,13 @@ def _signal(settlement: Settlement) -> Signal:
 
 def read_batch(answer: Sequence[Any]) -> LeaseBatch:
     """The answer of `lease`."""
-    group, wait, expired, ended, chunks, records = answer
+    group, wait, expired, ended, chunks, records, server = answer
     terms = [term for chunk in cast(list[str], chunks) for term in _terms(chunk)]
     leases = tuple(
         Lease(group, index, *decode_record(record), queue, mark, limit)
         for index, (record, (queue, mark, limit)) in enumerate(zip(cast(list[str], records), terms, strict=True), 1)
     )
-    return LeaseBatch(leases, None if wait < 0 else wait_of(wait), expired, tuple(ended))
+    return LeaseBatch(leases, None if wait < 0 else wait_of(wait), expired, tuple(ended), server)
 
 
 def _terms(chunk: str) -> repeat[tuple[str, Mark, Limit]]:

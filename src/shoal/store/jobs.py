@@ -27,6 +27,10 @@ URLS, REPLAY = "urls", "replay"
 """Kinds of submissions: URLs, or dead letters to be tried again."""
 
 
+IDS_AT_ONCE = 500
+_LIVING = (JobState.RUNNING.value, JobState.PAUSED.value)
+
+
 @dataclass(frozen=True, slots=True)
 class JobRow:
     """A job as the database knows it."""
@@ -173,6 +177,29 @@ class JobStore:
         with translated_errors(), self._engine.connect() as connection:
             return list(connection.execute(query).scalars())
 
+    def submission_after(self, job: str, last_id: int) -> tuple[Submission, bool] | None:
+        """The job's next submission, and whether the frontier is known to have had it."""
+        query = sa.select(submissions).where(submissions.c.job == job, submissions.c.id > last_id)
+        with translated_errors(), self._engine.connect() as connection:
+            row = connection.execute(query.order_by(submissions.c.id).limit(1)).mappings().first()
+        return None if row is None else (Submission(row["id"], row["kind"], _unpack(row["urls"])), row["admitted"])
+
+    def latest(self, within_ms: int) -> Iterator[tuple[str, Submission]]:
+        """What the frontier was last given: (job, submission) of living jobs, not older than this before the newest."""
+        newest = sa.select(sa.func.max(submissions.c.created_ms)).scalar_subquery()
+        query = sa.select(submissions).join(jobs, jobs.c.id == submissions.c.job)
+        query = query.where(jobs.c.state.in_(_LIVING), jobs.c.deleted_ms.is_(None), submissions.c.admitted)
+        query = query.where(submissions.c.created_ms >= newest - within_ms).order_by(submissions.c.id)
+        with translated_errors(), self._engine.connect() as connection:
+            for row in connection.execute(query).mappings():
+                yield row["job"], Submission(row["id"], row["kind"], _unpack(row["urls"]))
+
+    def was_admitted(self, job: str) -> bool:
+        """Is the frontier known to have had anything of the job?"""
+        query = sa.select(submissions.c.id).where(submissions.c.job == job, submissions.c.admitted).limit(1)
+        with translated_errors(), self._engine.connect() as connection:
+            return connection.execute(query).first() is not None
+
     def submitted(self, job: str) -> Iterator[list[str]]:
         """The submitted URLs, batch by batch."""
         query = (
@@ -221,6 +248,26 @@ class JobStore:
         query = query.order_by(jobs.c.created_ms.desc(), jobs.c.id.desc()).limit(limit)
         with translated_errors(), self._engine.connect() as connection:
             return [_row(row) for row in connection.execute(query).mappings()]
+
+    def living(self, before_ms: int | None = None) -> list[str]:
+        """Jobs that have not ended, the oldest first; only those that were created before this time."""
+        query = sa.select(jobs.c.id).where(
+            jobs.c.ended_ms.is_(None), jobs.c.state.in_(_LIVING), jobs.c.deleted_ms.is_(None)
+        )
+        if before_ms is not None:
+            query = query.where(jobs.c.created_ms < before_ms)
+        with translated_errors(), self._engine.connect() as connection:
+            return list(connection.execute(query.order_by(jobs.c.created_ms)).scalars())
+
+    def gone(self, ids: Sequence[str]) -> list[str]:
+        """Which of these have ended or were deleted."""
+        over = sa.or_(jobs.c.state.not_in(_LIVING), jobs.c.deleted_ms.is_not(None))
+        found: list[str] = []
+        with translated_errors(), self._engine.connect() as connection:
+            for start in range(0, len(ids), IDS_AT_ONCE):
+                some = jobs.c.id.in_(ids[start : start + IDS_AT_ONCE])
+                found += connection.execute(sa.select(jobs.c.id).where(some, over)).scalars()
+        return found
 
     def count_by_state(self, tenant: str | None = None) -> dict[JobState, int]:
         """How many jobs there are."""
@@ -404,4 +451,5 @@ def _status(job: str, saved: dict[str, Any]) -> JobStatus:
         ended_ms=saved["ended_ms"],
         now_ms=saved["now_ms"],
         open=saved.get("open", False),
+        rested_ms=saved.get("rested_ms", 0),
     )

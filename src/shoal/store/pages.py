@@ -1,7 +1,8 @@
-"""Pages, items and dead letters: written in batches, one transaction each; read in order of arrival."""
+"""Pages, items, links and dead letters: written in batches, one transaction each; read in order of arrival."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from shoal.core.ledger import Ask
 from shoal.store.ledger import Ledger
-from shoal.store.tables import dead_letters, items, pages
+from shoal.store.tables import dead_letters, items, links, pages
 from shoal.store.trouble import translated_errors
 
 
@@ -47,6 +48,10 @@ class PageRow:
     archive: ArchiveRef | None = None
     request_id: str = ""
     """Of the submission."""
+    hops: int = 0
+    """Redirects that led here."""
+    received: int = 0
+    """Bytes of the body on the wire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,16 @@ class ItemRow:
     number: int
     url: str
     data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLinks:
+    """Links of a page whose body is not kept."""
+
+    job: str
+    depth: int
+    """Of the links, not of the page."""
+    urls: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +123,20 @@ class PageStore:
         item_rows: Sequence[ItemRow],
         letters: Sequence[DeadLetter],
         asks: Sequence[Ask] = (),
+        found: Sequence[FoundLinks] = (),
     ) -> None:
-        """Store a batch, all or nothing; rows that are there already are replaced, but what was asked is added."""
+        """Store a batch, all or nothing; rows that are there are replaced, but what was asked and found is added."""
         with self._transaction() as connection:
             if self._engine.dialect.name == "postgresql":
-                _in_turn(connection, {row.job for row in (*page_rows, *item_rows, *letters)})
+                _in_turn(connection, {row.job for row in (*page_rows, *item_rows, *letters, *found)})
             if page_rows:
                 connection.execute(self._put_page, [_page_values(row) for row in page_rows])
             if item_rows:
                 connection.execute(self._put_item, [_item_values(row) for row in item_rows])
             if letters:
                 connection.execute(self._put_dead, [_dead_values(letter) for letter in letters])
+            if found:
+                connection.execute(sa.insert(links), [_links_values(row) for row in found])
             if asks:
                 self._ledger.write(connection, asks)
 
@@ -165,6 +183,27 @@ class PageStore:
         """All requests that the job gave up on."""
         yield from map(_letter_of, self._walk(dead_letters, job, wanted))
 
+    def links_after(self, job: str, last_id: int, limit: int = 1000) -> list[tuple[int, FoundLinks]]:
+        """Links of pages whose bodies are not kept, written after those with this id."""
+        return [(row["id"], _links_of(row)) for row in self._after(links, job, last_id, limit)]
+
+    def newest(self, job: str) -> tuple[int, int]:
+        """The ids of the job's last page and of its last links; 0 when there are none."""
+        with self._transaction() as connection:
+            page, found = (
+                connection.execute(sa.select(sa.func.max(table.c.id)).where(table.c.job == job)).scalar() or 0
+                for table in (pages, links)
+            )
+        return page, found
+
+    def count_known(self, job: str) -> int:
+        """How many URLs the job has a row about."""
+        with self._transaction() as connection:
+            return sum(
+                connection.execute(sa.select(sa.func.count()).where(table.c.job == job)).scalar_one()
+                for table in (pages, dead_letters)
+            )
+
     def fingerprints(self, job: str) -> Iterator[list[int]]:
         """Of everything that the job has a row about, batch by batch."""
         for table in (pages, dead_letters):
@@ -185,7 +224,7 @@ class PageStore:
     def remove(self, job: str, at_most: int = 10_000) -> bool:
         """Delete rows of a job, a batch of each table; True when none is left."""
         with self._transaction() as connection:
-            return sum(_remove(connection, table, job, at_most) for table in (pages, items, dead_letters)) == 0
+            return sum(_remove(connection, table, job, at_most) for table in (pages, items, links, dead_letters)) == 0
 
     def count(self, job: str) -> int:
         """How many pages the job has stored."""
@@ -285,6 +324,8 @@ def _page_values(row: PageRow) -> dict[str, object]:
         "archive_offset": archive.offset if archive else None,
         "archive_length": archive.length if archive else None,
         "request_id": row.request_id,
+        "hops": row.hops,
+        "received": row.received,
     }
 
 
@@ -307,6 +348,14 @@ def _item_values(row: ItemRow) -> dict[str, object]:
 
 def _item_of(row: sa.RowMapping) -> ItemRow:
     return ItemRow(row["job"], row["fingerprint"], row["number"], row["url"], orjson.loads(row["data"]))
+
+
+def _links_values(row: FoundLinks) -> dict[str, object]:
+    return {"job": row.job, "depth": row.depth, "urls": zlib.compress("\n".join(row.urls).encode(), 1)}
+
+
+def _links_of(row: sa.RowMapping) -> FoundLinks:
+    return FoundLinks(row["job"], row["depth"], tuple(zlib.decompress(row["urls"]).decode().split("\n")))
 
 
 def _letter_of(row: sa.RowMapping) -> DeadLetter:

@@ -50,6 +50,9 @@ jobs = Table(
     Column("deleted_ms", BigInteger),
     Index("jobs_by_creation", "created_ms"),
     Index("jobs_by_tenant", "tenant", "created_ms"),
+    Index(
+        "jobs_living", "created_ms", sqlite_where=text("ended_ms IS NULL"), postgresql_where=text("ended_ms IS NULL")
+    ),
 )
 """`labels` has a blank before and after each label; `deleted_ms` is when its data was given up for removal."""
 
@@ -118,9 +121,30 @@ pages = Table(
     Column("archive_offset", BigInteger),
     Column("archive_length", BigInteger),
     Column("request_id", String(100), nullable=False, server_default=""),
+    Column("hops", Integer, nullable=False, server_default="0"),
+    Column("received", BigInteger, nullable=False, server_default="0"),
     Index("pages_in_order", "job", "id"),
     UniqueConstraint("job", "fingerprint", name="pages_by_fingerprint"),
 )
+
+links = Table(
+    "links",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("job", String(40), nullable=False),
+    Column("depth", Integer, nullable=False),
+    Column("urls", LargeBinary, nullable=False),
+    Index("links_in_order", "job", "id"),
+)
+"""Links that were followed from pages whose bodies are not kept: what the frontier is rebuilt from in their place."""
+
+epochs = Table(
+    "epochs",
+    metadata,
+    Column("frontier", String(200), primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+)
+"""How far each frontier, by the prefix of its keys, had come when it was last looked at."""
 
 items = Table(
     "items",

@@ -8,10 +8,10 @@ from datetime import timedelta
 
 from shoal.core.field import Field, parse_fields
 from shoal.core.retry import RetryPolicy
-from shoal.core.scope import Scope
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
 from shoal.extract.links import Links
+from shoal.extract.trail import Trail
 from shoal.fetch.port import FetchLimits
 
 
@@ -21,7 +21,7 @@ class JobContext:
 
     job: str
     spec: JobSpec
-    links: Links
+    trail: Trail
     fields: tuple[Field, ...]
     retry: RetryPolicy
     limits: FetchLimits
@@ -31,12 +31,11 @@ class JobContext:
 
     @classmethod
     def of(cls, job: str, spec: JobSpec, request_id: str = "") -> JobContext:
-        scope = Scope.of(spec.hosts if spec.follow else (), spec.allow, spec.deny)
         total = timedelta(seconds=spec.timeout)
         return cls(
             job,
             spec,
-            Links(scope),
+            Trail.of(spec),
             parse_fields(spec.fields),
             RetryPolicy(retries=spec.retries),
             FetchLimits(
@@ -56,10 +55,6 @@ class JobContext:
         return {name: value for name, value in self.spec.headers.items() if name not in self.secret_headers}
 
     @property
-    def heeds_directives(self) -> bool:
-        """Does it matter what a page says to robots about itself?"""
-        return self.spec.nofollow or self.spec.noindex
-
-    def follows_from(self, depth: int) -> bool:
-        """Are links of a page at this depth wanted?"""
-        return self.spec.follow and (self.spec.depth is None or depth < self.spec.depth)
+    def links(self) -> Links:
+        """What this process remembers of the job's links."""
+        return self.trail.links

@@ -2,7 +2,9 @@
 
 Bytes into the archive and onto the disk, rows into the database, links into the frontier, and last the leases settled.
 A crash in between repeats work: rows are replaced by equal ones, links are seen already. So does a worker that was
-frozen until its leases had run out; only of a job that was deleted meanwhile it has to take its rows back.
+frozen until its leases had run out; only of a job that was deleted meanwhile it has to take its rows back. Links that
+the frontier does not take because it has lost the job are not lost: the rows that they come from are there, and the job
+is rebuilt from these.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from shoal.core.ledger import Ask
 from shoal.core.model import Candidate, SettleReport
 from shoal.frontier.frontier import Frontier
 from shoal.store.archive import ArchiveWriter
-from shoal.store.pages import PageRow, PageStore
+from shoal.store.pages import FoundLinks, PageRow, PageStore
 from shoal.worker.result import Result
 
 
@@ -46,9 +48,9 @@ class Delivery:
         rows = self._rows(results)
         items = [item for result in results for item in result.items]
         letters = [result.letter for result in results if result.letter]
-        asks = self._asks(results)
-        if rows or items or letters or asks:
-            self._pages.write(rows, items, letters, asks)
+        asks, found = self._asks(results), self._found(results)
+        if rows or items or letters or asks or found:
+            self._pages.write(rows, items, letters, asks, found)
             self._told = results
         self._admit(results)
         report = self._frontier.settle([result.settlement for result in results])
@@ -82,6 +84,12 @@ class Delivery:
         if not self._keeps_ledger or results is self._told:
             return []
         return [ask for result in results for ask in result.asks]
+
+    def _found(self, results: Sequence[Result]) -> list[FoundLinks]:
+        """Links of pages without a body; they, too, are told once."""
+        if results is self._told:
+            return []
+        return [found for result in results if (found := result.found)]
 
     def _archive_bodies(self, results: Sequence[Result]) -> list[PageRow]:
         rows: list[PageRow] = []

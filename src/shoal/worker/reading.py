@@ -8,8 +8,8 @@ from shoal.core.manners import Signal
 from shoal.core.model import Lease, Outcome, Settlement
 from shoal.core.url import Base, Url
 from shoal.errors import FetchError
-from shoal.extract.directives import SILENT, read_directives
-from shoal.extract.page import HTML_TYPES, Html
+from shoal.extract.directives import Directives
+from shoal.extract.page import Html
 from shoal.fetch.port import Response
 from shoal.store.archive import Exchange
 from shoal.store.pages import ItemRow, PageRow
@@ -24,28 +24,24 @@ def read_page(context: JobContext, lease: Lease, response: Response) -> Result:
     body = response.unpacked(context.spec.max_body)
     charset = response.charset(body)
     page = _row(context, lease, response, len(body), charset)
-    wants_links = context.follows_from(lease.request.depth)
-    html = None
-    if response.media_type in HTML_TYPES and body and (wants_links or context.fields or context.heeds_directives):
-        html = Html.parse(body, charset, Base(page.url, drop_tracking=context.spec.drop_tracking))
-    says = read_directives(response.headers, html) if context.heeds_directives else SILENT
+    trail, html = context.trail, None
+    if trail.follows_from(lease.request.depth) or context.fields or trail.heeds_directives:
+        html = trail.parse(lease.request.url, response, body, charset)
+    says = trail.directives(response, html)
     found = Result(_done(lease, response), page, _exchange(context, response, page))
     if html is not None:
-        found = _read_html(context, lease, found, html, wants_links and not (context.spec.nofollow and says.nofollow))
+        found = _read_html(context, lease, found, html, says)
     return _left_out(lease, found) if context.spec.noindex and says.noindex else found
 
 
-def _read_html(context: JobContext, lease: Lease, found: Result, html: Html, wants_links: bool) -> Result:
+def _read_html(context: JobContext, lease: Lease, found: Result, html: Html, says: Directives) -> Result:
     url, depth, page = lease.request.url, lease.request.depth, found.page
     canonical = html.canonical()
     if page and canonical and (target := html.base.join(canonical)):
         found = replace(found, page=replace(page, canonical=str(target)))
     if context.fields:
         found = replace(found, items=_items(context, html, url))
-    if not wants_links:
-        return found
-    hrefs = html.hrefs(skip_nofollow=context.spec.nofollow)
-    candidates, known = context.links.sort_out(url, html.base, hrefs, depth + 1, rebased=html.rebased)
+    candidates, known = context.trail.onward(url, depth, html, says)
     return replace(found, candidates=candidates, duplicates=known)
 
 
@@ -101,6 +97,8 @@ def _row(context: JobContext, lease: Lease, response: Response, size: int, chars
         elapsed_ms=round(response.elapsed.total_seconds() * 1000, 1),
         fetched_ms=now_ms(),
         request_id=context.request_id,
+        hops=request.hops,
+        received=len(response.wire_body),
     )
 
 

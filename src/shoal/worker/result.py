@@ -8,10 +8,10 @@ from datetime import timedelta
 
 from shoal.core.ledger import Ask
 from shoal.core.manners import Limit, LimitSource
-from shoal.core.model import Candidate, Lease, Outcome, Settlement
+from shoal.core.model import Candidate, Lease, Outcome, Request, Settlement
 from shoal.errors import FetchError
 from shoal.store.archive import Exchange
-from shoal.store.pages import DeadLetter, ItemRow, PageRow
+from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow
 
 _NO_LIMIT = Limit(0.0, 0, LimitSource.DEFAULT)
 
@@ -29,6 +29,16 @@ class Result:
     duplicates: int = 0
     asks: tuple[Ask, ...] = ()
     """What the host was asked, for the ledger."""
+
+    @property
+    def found(self) -> FoundLinks | None:
+        """Links that could not be found again, should the frontier lose them: no body is kept, it is no redirect."""
+        if self.exchange is not None or (self.page is not None and self.page.redirect):
+            return None
+        links = [candidate for candidate in self.candidates if isinstance(candidate, Request)]
+        if not links:
+            return None
+        return FoundLinks(self.settlement.lease.job, links[0].depth, tuple(str(link.url) for link in links))
 
 
 def given_up(lease: Lease, outcome: Outcome, error: FetchError) -> Result:

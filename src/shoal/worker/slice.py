@@ -198,6 +198,8 @@ class Slice:
                 queues=limits.queues, limit=free, lease_for=limits.lease_for, most=most, unproven=UNPROVEN
             )
         )
+        for context in self._contexts.values():
+            context.links.leased_from(batch.server)
         await self._start_all(batch.leases)
         for job in batch.ended:
             await self._in_thread(lambda job=job: self._tools.finalise(job))

@@ -143,3 +143,14 @@ def test_a_redirect_out_of_scope_says_so() -> None:
     request = Request(url("http://h.example/a"))
     assert links.follow(url("http://o.example/"), request) == Rejected(url("http://o.example/"), "redirect_other_host")
     assert links.follow(url("http://h.example/no"), request) == Rejected(url("http://h.example/no"), "redirect_denied")
+
+
+def test_links_are_sent_again_when_the_server_was_started_anew() -> None:
+    links = Links(Scope.of(()))
+    page, base = parse("http://shop.example/"), Base("http://shop.example/")
+    links.leased_from("one run")
+    assert len(links.sort_out(page, base, ["/a", "/b"], 1, rebased=False)[0]) == 2
+    links.leased_from("one run")
+    assert links.sort_out(page, base, ["/a", "/b"], 1, rebased=False) == ([], 2)
+    links.leased_from("another run")
+    assert len(links.sort_out(page, base, ["/a", "/b"], 1, rebased=False)[0]) == 2

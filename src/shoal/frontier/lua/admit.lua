@@ -4,8 +4,9 @@
 -- returns {state or '', admitted, duplicates, filtered, over budget}
 local job = ARGV[1]
 local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'pages', 'admitted', 'dead', 'dropped', 'seen', 'base',
-  'split', 'redirects', 'spent', 'host_pages', 'host_bytes', 'host_seconds')
-if not j[1] then return { '', 0, 0, 0, 0 } end
+  'split', 'redirects', 'spent', 'host_pages', 'host_bytes', 'host_seconds', 'rebuild')
+-- A lost job is not known before it knows what is stored of it: who has found links has a row that they are taken from.
+if not j[1] or (j[15] and is_recalling(j[15])) then return { '', 0, 0, 0, 0 } end
 if j[2] or j[1] == 'cancelled' then return { j[1], 0, 0, 0, 0 } end
 
 local function number(i) return tonumber(j[i]) or 0 end

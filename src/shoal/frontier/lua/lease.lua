@@ -5,7 +5,7 @@
 -- ARGV[6] the process that asks: it gets few requests that were lost with others
 -- ARGV[7..] pairs: queue, requests from it at most; the most urgent queue first
 -- returns {group, ms until more is due (0 = at once, -1 = nothing waits), expired leases,
---   {job that ended by this call, …}, {'queue mark rate parallel source count', …}, {record, …}}
+--   {job that ended by this call, …}, {'queue mark rate parallel source count', …}, {record, …}, run of the server}
 --
 -- For each queue: the due tenants by their turn (virtual time, so that shares follow weights), of each its due jobs by
 -- theirs, of each job its ready hosts, of each host as many entries as its rate, its cap and the batch allow. A host
@@ -242,12 +242,11 @@ end
 
 -- --- the answer --------------------------------------------------------------------------------------------------
 
--- A lost sequence starts at the time, not at 1: a lease from before a flush must not fit a group of today. Counted in
--- eighths of a millisecond, time runs ahead of any sequence; and Lua still writes the number without an exponent.
+-- A group's number is the time, or one more than the last: after a flush, or with a frontier older than its workers, a
+-- lease from before must not fit a group of today. Counted in eighths of a millisecond, time runs ahead of any
+-- sequence; and Lua still writes the number without an exponent.
 local function next_group()
-  local group = redis.call('INCR', SEQUENCE)
-  if group > 1 then return group end
-  group = now * 8
+  local group = max((tonumber(redis.call('GET', SEQUENCE)) or 0) + 1, now * 8)
   redis.call('SET', SEQUENCE, string.format('%d', group))
   return group
 end
@@ -289,6 +288,10 @@ local function soonest(queue)
   if wait < 0 or ms < wait then wait = ms end
 end
 
+local LOOK_AGAIN_MS = 100
+local run, trusted = server_run()
+if not trusted then return { 0, LOOK_AGAIN_MS, 0, {}, {}, {}, run } end
+
 local served = {}
 for i = 7, #ARGV, 2 do
   local most = min(limit - #records, tonumber(ARGV[i + 1]))
@@ -307,4 +310,4 @@ for i = 7, #ARGV, 2 do
   if served[ARGV[i]] or #records >= limit then soonest(ARGV[i]) end
 end
 for i, under in ipairs(chunks) do chunks[i] = write_terms(under) end
-return { group, wait, redis.call('ZCOUNT', LEASES, '-inf', now), ended, chunks, records }
+return { group, wait, redis.call('ZCOUNT', LEASES, '-inf', now), ended, chunks, records, run }

@@ -18,13 +18,14 @@ local function drop_waiting(job)
   return queued + delayed
 end
 
--- Has the job come to its end just now? True exactly once in its life.
+-- Has the job come to its end just now? True exactly once in its life; not before it is rebuilt.
 local function ends_now(job)
-  local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'open', 'queued', 'delayed', 'leased', 'queue', 'tenant')
+  local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'open', 'queued', 'delayed', 'leased', 'queue', 'tenant',
+    'rebuild')
   if not j[1] or j[2] then return false end
   local leased = tonumber(j[6]) or 0
   local pending = (tonumber(j[4]) or 0) + (tonumber(j[5]) or 0) + leased
-  local over = (j[1] == 'cancelled' and leased == 0) or (j[1] ~= 'cancelled' and j[3] ~= '1' and pending == 0)
+  local over = (j[1] == 'cancelled' and leased == 0) or (j[1] ~= 'cancelled' and j[3] ~= '1' and not j[9] and pending == 0)
   if not over then return false end
   if j[1] ~= 'cancelled' then redis.call('HSET', job_key(job), 'state', 'finished') end
   redis.call('HSET', job_key(job), 'ended', now)

@@ -39,6 +39,7 @@ local function loans_key(proxy) return P .. ':loans:' .. proxy end
 local function sticky_key(sticky) return P .. ':sticky:' .. sticky end
 local LEASES = P .. ':leases'
 local SEQUENCE = P .. ':sequence'
+local SERVER = P .. ':server'
 local JOBS = P .. ':jobs'
 local TENANTS = P .. ':tenants'
 local HOSTS = P .. ':hosts'
@@ -173,3 +174,16 @@ local function score_now(score, scored)
   local lost = 1 - (tonumber(score) or 1)
   return 1 - lost * 0.5 ^ ((now - (tonumber(scored) or now)) / SCORE_HALF_LIFE_MS)
 end
+
+-- A server that was started anew may have lost its last writes: nobody works with it before somebody has looked at it,
+-- or this time is over. Where nobody ever looked, nothing is known. (run of the server, whether to work with it)
+local TRUST_AFTER_S = 10
+local function server_run()
+  local known, info = redis.call('GET', SERVER), redis.call('INFO', 'server')
+  local run = string.match(info, 'run_id:(%w+)') or ''
+  return run, not known or run == known
+    or (tonumber(string.match(info, 'uptime_in_seconds:(%d+)')) or NEVER) > TRUST_AFTER_S
+end
+
+-- A job that is being rebuilt says in `rebuild` how far that has come: first it recalls what is stored of it.
+local function is_recalling(place) return string.sub(place, 1, 7) == 'recall ' end

@@ -2,8 +2,8 @@
 -- ARGV[1] job   ARGV[2] token: the same one twice changes nothing   ARGV[3..] triples: host, reason it died of, entry
 -- returns {state or '', requests put back}
 local job = ARGV[1]
-local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'host_pages')
-if not j[1] then return { '', 0 } end
+local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'host_pages', 'rebuild')
+if not j[1] or (j[4] and is_recalling(j[4])) then return { '', 0 } end
 if j[2] or j[1] == 'cancelled' then return { j[1], 0 } end
 if redis.call('HSETNX', job_key(job), 'replay:' .. ARGV[2], 1) == 0 then return { j[1], 0 } end
 local n = 0

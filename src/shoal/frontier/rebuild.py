@@ -1,0 +1,163 @@
+"""Lost jobs on their way back into the frontier, and the number by which it is found out that it has lost them.
+
+A job that is rebuilt has a place in its hash, `rebuild`: `recall pages 0` at the beginning, none at the end. Until it
+has recalled what is stored of it, the frontier takes no URL of it; until it is complete, it cannot end.
+"""
+
+# redis-py's hints leave gaps: what falls into them is unknown to the checker in this file only.
+# pyright: reportUnknownMemberType=false
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import cast
+
+import redis
+
+from shoal.core.access import DEFAULT_TENANT
+from shoal.core.manners import DEFAULT_MANNERS, Manners
+from shoal.core.model import JobState
+from shoal.core.spec import JobSpec
+from shoal.frontier.scripts import Arg, Scripts, connect, translated_errors
+from shoal.frontier.wire import limits_of
+
+RECALL_AT_ONCE = 1_000
+DROP_AT_ONCE = 5_000
+CLAIM = timedelta(seconds=15)
+"""For so long one process alone decides which jobs are lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A job that the frontier is to know again."""
+
+    job: str
+    spec: JobSpec
+    tenant: str = DEFAULT_TENANT
+    state: JobState = JobState.RUNNING
+    open: bool = False
+    expected: int = 0
+    """URLs that it has seen, about; room is made for them at once."""
+    started_ms: int | None = None
+    rested_ms: int = 0
+    paused_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A row of a lost job: a page or a dead letter."""
+
+    fingerprint: int
+    host: str
+    sum: str
+    """`done`, `dead` or `dropped`."""
+    reason: str = ""
+    """With its outcome: `dead:http_404`."""
+    received: int = 0
+    at_ms: int = 0
+    """When it was asked for; 0 when nobody knows."""
+
+
+class Rebuild:
+    """The way back for jobs of one frontier."""
+
+    def __init__(self, client: redis.Redis, prefix: str = "shoal", manners: Manners = DEFAULT_MANNERS) -> None:
+        self._client = client
+        self._prefix = prefix
+        self._manners = manners
+        self._scripts = Scripts(client, prefix)
+
+    @classmethod
+    def at(cls, url: str, prefix: str = "shoal", manners: Manners = DEFAULT_MANNERS) -> Rebuild:
+        return cls(connect(url), prefix, manners)
+
+    def close_connections(self) -> None:
+        self._client.close()
+
+    # --- has it lost anything? ----------------------------------------------------------------------------------
+
+    def next_epoch(self) -> int:
+        """A number larger than any before it, unless the frontier has been emptied or has gone back in time."""
+        with translated_errors("epoch"):
+            return int(self._client.incr(f"{self._prefix}:epoch"))
+
+    def set_epoch(self, epoch: int) -> None:
+        """What was lost is being rebuilt: from here on."""
+        with translated_errors("epoch"):
+            self._client.set(f"{self._prefix}:epoch", epoch)
+
+    def server(self) -> str:
+        """The run of the server: another one when it was started again."""
+        with translated_errors("server"):
+            return str(self._client.info("server")["run_id"])
+
+    def trusted(self) -> str:
+        """The run that was last looked at; '' when none was."""
+        with translated_errors("server"):
+            return str(self._client.get(f"{self._prefix}:server") or "")
+
+    def trust(self, run: str) -> None:
+        """This server has what it had: workers may lease. One that was started again waits ten seconds for this."""
+        with translated_errors("server"):
+            self._client.set(f"{self._prefix}:server", run)
+
+    def claim(self) -> bool:
+        """May the caller decide which jobs are lost? One at a time may."""
+        queue = "recovery"
+        with translated_errors("claim"):
+            return bool(self._client.set(f"{self._prefix}:ring:{queue}", 1, nx=True, ex=CLAIM))
+
+    def unclaim(self) -> None:
+        """Decided."""
+        queue = "recovery"
+        with translated_errors("claim"):
+            self._client.delete(f"{self._prefix}:ring:{queue}")
+
+    def places(self, jobs: Sequence[str]) -> list[str | None]:
+        """Where the rebuilding of each job is: '' when it is complete, None when the frontier does not know the job."""
+        with translated_errors("places"):
+            pipeline = self._client.pipeline(transaction=False)
+            for job in jobs:
+                pipeline.hmget(f"{self._prefix}:job:{job}", ["state", "rebuild"])
+            found = cast("list[list[str | None]]", pipeline.execute())
+        return [None if state is None else place or "" for state, place in found]
+
+    # --- the way back -------------------------------------------------------------------------------------------
+
+    def drop(self, job: str) -> None:
+        """Everything of a job leaves the frontier, its leases too: what is known of it is older than the database."""
+        while not self._scripts.call("drop", [job, DROP_AT_ONCE]):
+            pass
+
+    def begin(self, lost: Lost, place: str) -> bool:
+        """Make a lost job known, at the first place of its way; False when it is known."""
+        fields: list[Arg] = [*limits_of(lost.spec, self._manners), "open", int(lost.open), "rebuild", place]
+        if lost.state is JobState.PAUSED:
+            fields += ("state", lost.state.value)
+            if lost.paused_ms is not None:
+                fields += ("paused", lost.paused_ms)
+        if lost.started_ms is not None:
+            fields += ("started", lost.started_ms, "rested", lost.rested_ms)
+            if lost.spec.seconds:
+                fields += ("deadline", lost.started_ms + round(lost.spec.seconds * 1000) + lost.rested_ms)
+        weight = self._manners.weight_of(lost.tenant)
+        return bool(self._scripts.call("restore", [lost.job, lost.expected, lost.tenant, weight, *fields]))
+
+    def recall(self, job: str, rows: Sequence[Recalled]) -> int:
+        """Count rows that the database has; each counts once. Returns how many were new."""
+        new = 0
+        for start in range(0, len(rows), RECALL_AT_ONCE):
+            args: list[Arg] = [job]
+            for row in rows[start : start + RECALL_AT_ONCE]:
+                args += (row.fingerprint, row.host, row.sum, row.reason, row.received, row.at_ms)
+            new += max(0, int(self._scripts.call("recall", args)))
+        return new
+
+    def advance(self, job: str, place: str, to: str) -> tuple[str, bool]:
+        """From one place to the next, unless somebody else was faster; '' completes the job.
+
+        (place where it is now, whether this call ended the job)
+        """
+        now, ended = self._scripts.call("advance", [job, place, to])
+        return now, bool(ended)

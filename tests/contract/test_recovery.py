@@ -1,0 +1,810 @@
+"""The frontier emptied or taken back in time: rebuilt from database and archive, as if nothing had been."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import redis
+import sqlalchemy as sa
+
+from shoal import recovery
+from shoal.core.model import ALL_QUEUES, Counters, JobState, JobStatus, Lease, Outcome
+from shoal.core.spec import JobSpec
+from shoal.core.url import parse
+from shoal.errors import FetchError, NotFound, RedisUnavailable, StoreUnavailable
+from shoal.fetch.port import Response
+from shoal.frontier.frontier import Frontier
+from shoal.frontier.scripts import connect
+from shoal.intake import Line
+from shoal.recovery import Part, Place, Recovery
+from shoal.store.dead import DeadLetters, Selection
+from shoal.store.jobs import NewJob
+from shoal.store.tables import jobs
+from shoal.wiring import Platform, no_ring, redis_urls
+from shoal.worker.context import JobContext
+from shoal.worker.delivery import Delivery
+from shoal.worker.reading import read_page, read_redirect
+from shoal.worker.result import Result, given_up
+from tests.contract.api import DATABASES, Desk, a_desk, database_of
+from tests.contract.keyspace import clear, key_names, leaks, read_keys, wrong_depths
+
+HOST = "http://shop.example"
+LONG = timedelta(minutes=1)
+SOON_MS = 1
+
+
+@dataclass
+class Web:
+    """A small site: a tree with cross links, a redirect, a page that fails, one that is not to be kept, strangers."""
+
+    pages: int = 40
+    asked: list[str] = field(default_factory=list[str])
+    contexts: dict[str, JobContext] = field(default_factory=dict[str, JobContext])
+    """As in a worker process: what was sent once is not sent again."""
+
+    def visit(self, desk: Desk) -> Callable[[Lease], Result]:
+        return lambda lease: self._visit(desk, lease)
+
+    def _visit(self, desk: Desk, lease: Lease) -> Result:
+        url = lease.request.url
+        self.asked.append(str(url))
+        if lease.job not in self.contexts:
+            row = desk.platform.jobs.get(lease.job)
+            assert row is not None
+            self.contexts[lease.job] = JobContext.of(lease.job, row.spec)
+        context = self.contexts[lease.job]
+        target = url.target
+        if target.startswith("/gone"):
+            return given_up(lease, Outcome.DEAD, FetchError("http_404", "on purpose"))
+        if target.startswith("/closed"):
+            return given_up(lease, Outcome.ROBOTS, FetchError("robots", "on purpose"))
+        headers: tuple[tuple[bytes, bytes], ...] = ((b"content-type", b"text/html; charset=utf-8"),)
+        if target.startswith("/moved"):
+            answer = Response(url, 302, "Found", headers, b"", timedelta())
+            return read_redirect(context, lease, answer, f"/target{target.removeprefix('/moved')}")
+        answer = Response(url, 200, "OK", headers, self._body(target), timedelta(milliseconds=5))
+        return read_page(context, lease, answer)
+
+    def _body(self, target: str) -> bytes:
+        digits = "0" if target == "/" else target.removeprefix("/p/")
+        if not digits.isdigit():
+            return b"<h1>a leaf</h1>"
+        n = int(digits)
+        links = [f"/p/{child}" for child in (2 * n + 1, 2 * n + 2, (7 * n) % self.pages) if child < self.pages]
+        links += ["http://elsewhere.example/", f"/gone/{n}" if n % 9 == 4 else "", f"/moved/{n}" if n % 9 == 5 else ""]
+        links += [f"/closed/{n}" if n % 9 == 6 else ""]
+        mark = '<meta name="robots" content="noindex">' if n % 10 == 3 else ""
+        anchors = "".join(f'<a href="{link}">x</a>' for link in links if link)
+        return f"<head>{mark}</head>{anchors}".encode()
+
+
+@pytest.fixture(params=DATABASES)
+def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
+    """A desk on each database."""
+    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
+        yield from _checked(desk)
+
+
+@pytest.fixture
+def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
+    with a_desk(valkey_url, tmp_path) as desk:
+        yield from _checked(desk)
+
+
+@pytest.fixture
+def web() -> Web:
+    return Web()
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many steps, also for a few rows."""
+    monkeypatch.setattr(recovery, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(recovery, "BODIES_AT_ONCE", 2)
+
+
+@pytest.fixture
+def another() -> Generator[Callable[[Desk], Recovery]]:
+    """Another process that rebuilds."""
+    opened: list[Platform] = []
+
+    def open_(desk: Desk) -> Recovery:
+        frontier = Frontier(_client(desk), desk.platform.settings.prefix)
+        opened.append(Platform.open(desk.platform.settings, frontier, no_ring))
+        return opened[-1].recovery
+
+    yield open_
+    for platform in opened:
+        platform.close()
+
+
+def _checked(desk: Desk) -> Iterator[Desk]:
+    desk.platform.recovery.look()
+    yield desk
+    stored = read_keys(_client(desk), desk.platform.settings.prefix)
+    assert not leaks(stored)
+    assert not wrong_depths(stored)
+
+
+def _client(desk: Desk) -> redis.Redis:
+    return connect(redis_urls(desk.platform.settings).frontier)
+
+
+def _flush(desk: Desk) -> None:
+    clear(_client(desk), desk.platform.settings.prefix)
+
+
+def _saved(desk: Desk) -> dict[str, tuple[int, bytes]]:
+    client = redis.Redis.from_url(redis_urls(desk.platform.settings).frontier)
+    names = key_names(_client(desk), desk.platform.settings.prefix)
+    return {name: (max(0, cast(Any, client).pttl(name)), cast(Any, client).dump(name)) for name in names}
+
+
+def _go_back(desk: Desk, saved: dict[str, tuple[int, bytes]]) -> None:
+    """The frontier as it was when it was saved."""
+    _flush(desk)
+    client = redis.Redis.from_url(redis_urls(desk.platform.settings).frontier)
+    for name, (lifetime_ms, dumped) in saved.items():
+        cast(Any, client).restore(name, lifetime_ms, dumped)
+
+
+def _crawl(desk: Desk, **settings: Any) -> str:
+    return desk.submit(f"{HOST}/", **{"follow": True, "robots": False, "noindex": True, **settings})
+
+
+def _recover(desk: Desk) -> None:
+    while desk.platform.recovery.tick():
+        pass
+
+
+def _status(desk: Desk, job: str) -> JobStatus:
+    return desk.platform.control.status(job)
+
+
+def _sums(desk: Desk, job: str) -> tuple[dict[str, int], dict[str, int]]:
+    """What must be the same whether the frontier was lost or not."""
+    status = _status(desk, job)
+    assert status.counters.reconciles, status
+    left_out = ("duplicates", "lost", "retries", "received")  # bytes of what was not stored are not known
+    counters = {name: getattr(status.counters, name) for name in Counters.__slots__ if name not in left_out}
+    return counters, status.reasons
+
+
+def _undisturbed(valkey_url: str, folder: Path, **settings: Any) -> tuple[dict[str, int], dict[str, int]]:
+    with a_desk(valkey_url, folder) as desk:
+        job = _crawl(desk, **settings)
+        web = Web()
+        desk.work(web.visit(desk))
+        assert Counter(web.asked).most_common(1)[0][1] == 1
+        return _sums(desk, job)
+
+
+# --- a flush ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_crawl_goes_on_after_a_flush_as_if_nothing_had_been(
+    each: Desk, web: Web, valkey_url: str, tmp_path: Path, small: None
+) -> None:
+    job = _crawl(each)
+    each.work(web.visit(each), at_most=20)
+    _flush(each)
+    assert each.platform.frontier.known_jobs() == []
+    _recover(each)
+    assert _status(each, job).counters.reconciles
+    each.work(web.visit(each))
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+    assert _status(each, job).state is JobState.FINISHED
+    assert _sums(each, job) == _undisturbed(valkey_url, tmp_path / "undisturbed")
+
+
+def test_links_of_pages_without_a_body_are_found_again(
+    each: Desk, web: Web, valkey_url: str, tmp_path: Path, small: None
+) -> None:
+    job = _crawl(each, archive=False)
+    each.work(web.visit(each), at_most=20)
+    _flush(each)
+    _recover(each)
+    each.work(web.visit(each))
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+    expected, reasons = _undisturbed(valkey_url, tmp_path / "undisturbed", archive=False)
+    found, found_reasons = _sums(each, job)
+    for name in ("done", "dead", "dropped", "admitted"):
+        assert found[name] == expected[name]
+    assert {**found_reasons, "filtered:other_host": 0} == {**reasons, "filtered:other_host": 0}
+    assert each.platform.pages.links_after(job, 0)
+
+
+def test_links_are_removed_with_their_job(each: Desk, web: Web) -> None:
+    job = _crawl(each, archive=False)
+    each.work(web.visit(each))
+    assert each.platform.pages.links_after(job, 0)
+    while not each.platform.pages.remove(job):
+        pass
+    assert each.platform.pages.links_after(job, 0) == []
+
+
+@pytest.mark.parametrize("moment", [0, 1, 7, 33])
+def test_the_moment_of_the_flush_does_not_matter(
+    desk: Desk, web: Web, moment: int, valkey_url: str, tmp_path: Path
+) -> None:
+    job = _crawl(desk)
+    desk.work(web.visit(desk), at_most=moment)
+    _flush(desk)
+    _recover(desk)
+    desk.work(web.visit(desk))
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+    assert _sums(desk, job) == _undisturbed(valkey_url, tmp_path / "undisturbed")
+
+
+def test_flush_after_flush(desk: Desk, web: Web, valkey_url: str, tmp_path: Path, small: None) -> None:
+    job = _crawl(desk)
+    for _ in range(6):
+        desk.work(web.visit(desk), at_most=6)
+        _flush(desk)
+        desk.platform.recovery.look()
+        for _ in range(4):  # cut short by the next
+            desk.platform.recovery.step(job)
+    _flush(desk)
+    _recover(desk)
+    desk.work(web.visit(desk))
+    assert _sums(desk, job) == _undisturbed(valkey_url, tmp_path / "undisturbed")
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+
+
+def test_submitted_urls_come_back_in_their_order(desk: Desk) -> None:
+    urls = [f"{HOST}/{n}" for n in range(50)]
+    job = desk.submit(*urls)
+    done = desk.work(at_most=20)
+    _flush(desk)
+    _recover(desk)
+    assert done + desk.work() == urls
+    assert _status(desk, job).counters.done == 50
+
+
+def test_a_job_of_which_all_is_stored_ends_with_its_rebuild(each: Desk) -> None:
+    job = each.submit(f"{HOST}/1", f"{HOST}/2")
+    leases = each.platform.frontier.lease(queues=ALL_QUEUES, limit=2, lease_for=LONG).leases
+    delivery = Delivery(each.platform.frontier, each.platform.pages, each.archive, each.platform.ending.finalise)
+    _flush(each)
+    web = Web()
+    delivery.deliver([web.visit(each)(lease) for lease in leases])
+    assert each.state(job) is JobState.RUNNING
+    _recover(each)
+    row = each.platform.jobs.get(job)
+    assert row is not None
+    assert row.status is not None
+    assert (row.state, row.status.counters.done) == (JobState.FINISHED, 2)
+    assert each.platform.frontier.known_jobs() == []
+
+
+def test_links_of_a_page_that_comes_late_are_not_lost(desk: Desk, web: Web, valkey_url: str, tmp_path: Path) -> None:
+    """Its lease is from before the flush; its row is there, and the frontier takes no links of a lost job."""
+    for moment in range(10):
+        job = _crawl(desk)
+        delivery = Delivery(desk.platform.frontier, desk.platform.pages, desk.archive, desk.platform.ending.finalise)
+        desk.work(web.visit(desk), at_most=3)
+        held = [desk.platform.frontier.lease(queues=ALL_QUEUES, limit=1, lease_for=LONG).leases for _ in range(2)]
+        _flush(desk)
+        results = [[web.visit(desk)(lease) for lease in leases] for leases in held]
+        delivery.deliver(results[0])
+        desk.platform.recovery.look()
+        for _ in range(moment):
+            desk.platform.recovery.step(job)
+        report = delivery.deliver(results[1])
+        assert report.late == 1
+        _recover(desk)
+        desk.work(web.visit(desk))
+        repeated = {url for url, n in Counter(web.asked).items() if n > 1}
+        assert repeated <= {str(leases[0].request.url) for leases in held}
+        counters, reasons = _sums(desk, job)
+        assert (counters, reasons) == _undisturbed(valkey_url, tmp_path / f"undisturbed{moment}")
+        web.asked.clear()
+
+
+# --- what a job was --------------------------------------------------------------------------------------------------
+
+
+def test_a_paused_job_stays_paused(each: Desk, web: Web) -> None:
+    job = _crawl(each)
+    each.work(web.visit(each), at_most=10)
+    each.platform.control.pause(job)
+    _flush(each)
+    _recover(each)
+    assert each.state(job) is JobState.PAUSED
+    assert each.work(web.visit(each)) == []
+    assert each.platform.control.resume(job) is JobState.RUNNING
+    each.work(web.visit(each))
+    assert each.state(job) is JobState.FINISHED
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+
+
+def test_an_open_job_stays_open_and_takes_more(each: Desk) -> None:
+    job = each.submit(f"{HOST}/1", open=True)
+    assert each.send(job, f"{HOST}/2\n{HOST}/3\n").status_code == 200
+    each.work(at_most=1)
+    _flush(each)
+    _recover(each)
+    assert each.work() == [f"{HOST}/2", f"{HOST}/3"]
+    assert each.state(job) is JobState.RUNNING
+    assert each.send(job, f"{HOST}/3\n{HOST}/4\n").status_code == 200
+    assert each.work() == [f"{HOST}/4"]
+    assert each.platform.control.close(job) is JobState.FINISHED
+
+
+def test_an_open_job_that_is_closed_while_it_is_lost_ends_when_it_is_rebuilt(desk: Desk) -> None:
+    job = desk.submit(f"{HOST}/1", f"{HOST}/2", open=True)
+    desk.work(at_most=1)
+    _flush(desk)
+    assert desk.platform.control.close(job) is JobState.RUNNING
+    _recover(desk)
+    assert desk.work() == [f"{HOST}/2"]
+    assert desk.state(job) is JobState.FINISHED
+    assert _status(desk, job).counters.done == 2
+
+
+def test_urls_for_a_job_that_is_being_rebuilt_are_not_lost(desk: Desk) -> None:
+    job = desk.submit(f"{HOST}/1", open=True)
+    _flush(desk)
+    row = desk.platform.jobs.get(job)
+    assert row is not None
+    lines: list[Line] = [(1, f"{HOST}/2", "")]
+    with pytest.raises(RedisUnavailable, match="being rebuilt"):
+        desk.platform.intake.add(row, lines)
+    _recover(desk)
+    assert desk.work() == [f"{HOST}/1", f"{HOST}/2"]
+
+
+def test_a_lost_job_can_be_cancelled(desk: Desk) -> None:
+    job = desk.submit(f"{HOST}/1", f"{HOST}/2")
+    _flush(desk)
+    assert desk.platform.control.cancel(job) is JobState.CANCELLED
+    _recover(desk)
+    assert desk.platform.frontier.known_jobs() == []
+    assert desk.state(job) is JobState.CANCELLED
+
+
+def test_a_page_budget_counts_what_is_stored(each: Desk, web: Web) -> None:
+    job = _crawl(each, pages=25, noindex=False)
+    each.work(web.visit(each), at_most=15)
+    before = _status(each, job)
+    _flush(each)
+    _recover(each)
+    after = _status(each, job)
+    assert _pages_counted(before) == _pages_counted(after) == 25
+    each.work(web.visit(each))
+    assert _pages_counted(_status(each, job)) <= 25
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+
+
+def _pages_counted(status: JobStatus) -> int:
+    """What a page budget counts."""
+    return status.counters.admitted - status.counters.dead - status.counters.dropped - status.redirects
+
+
+def test_budgets_of_hosts_count_what_is_stored(each: Desk) -> None:
+    urls = [f"http://{host}.example/{n}" for n in range(6) for host in ("a", "b")]
+    job = each.submit(*urls, host_pages=4)
+    each.work(lambda lease: _page_of(lease, received=10), at_most=5)
+    before = _spent(each, job)
+    _flush(each)
+    _recover(each)
+    after = _spent(each, job)
+    assert {name: after[name] for name in before} == before
+    each.work(lambda lease: _page_of(lease, received=10))
+    counters = _status(each, job).counters
+    assert (counters.done, counters.filtered) == (8, 4)
+
+
+def test_bytes_and_time_of_a_job_count_what_is_stored(each: Desk) -> None:
+    job = each.submit(*(f"{HOST}/{n}" for n in range(20)), bytes=105, seconds=3600, host_bytes=105, host_seconds=3600)
+    each.work(lambda lease: _page_of(lease, received=10), at_most=8)
+    before, spent = _status(each, job), _spent(each, job)
+    _flush(each)
+    _recover(each)
+    after, spent_after = _status(each, job), _spent(each, job)
+    assert after.counters.received == before.counters.received == 80
+    assert spent_after["b shop.example"] == spent["b shop.example"] == "80"
+    assert abs(int(spent_after["s shop.example"]) - int(spent["s shop.example"])) < 10_000
+    assert before.started_ms is not None
+    assert after.started_ms is not None
+    assert abs(before.started_ms - after.started_ms) < 10_000
+    deadline = cast(Any, _client(each)).hget(f"{each.platform.settings.prefix}:job:{job}", "deadline")
+    assert int(deadline) == after.started_ms + 3_600_000
+    each.work(lambda lease: _page_of(lease, received=10), at_most=3)
+    each.work(lambda lease: _page_of(lease, received=10))
+    assert _status(each, job).counters.done == 11
+    assert _status(each, job).reasons["filtered:over_bytes"] == 9
+
+
+def _page_of(lease: Lease, *, received: int) -> Result:
+    context = JobContext.of(lease.job, JobSpec(follow=False))
+    headers = ((b"content-type", b"text/plain"),)
+    return read_page(context, lease, Response(lease.request.url, 200, "OK", headers, b"x" * received, timedelta()))
+
+
+def _spent(desk: Desk, job: str) -> dict[str, str]:
+    found = cast(Any, _client(desk)).hgetall(f"{desk.platform.settings.prefix}:spend:{job}")
+    return {name: value for name, value in found.items() if name[0] in "bs" or not value.startswith("-")}
+
+
+# --- redirects and dead letters --------------------------------------------------------------------------------------
+
+
+def test_the_target_of_a_stored_redirect_is_fetched(each: Desk, web: Web) -> None:
+    job = each.submit(f"{HOST}/moved/1", f"{HOST}/other", robots=False)
+    each.work(web.visit(each), at_most=1)
+    _flush(each)
+    _recover(each)
+    leases = each.platform.frontier.lease(queues=ALL_QUEUES, limit=5, lease_for=LONG).leases
+    requests = {lease.request.url.target: lease.request for lease in leases}
+    assert sorted(requests) == ["/other", "/target/1"]
+    assert (requests["/target/1"].hops, requests["/target/1"].depth) == (1, 0)
+    each.platform.frontier.release(leases)
+    each.work(web.visit(each))
+    assert _status(each, job).reasons == {"done:redirect": 1}
+    assert _status(each, job).counters.done == 3
+
+
+def test_hops_go_on_where_they_were(desk: Desk) -> None:
+    desk.submit(f"{HOST}/0", robots=False)
+    context = JobContext.of("", JobSpec(follow=False))
+
+    def hop(lease: Lease) -> Result:
+        answer = Response(lease.request.url, 302, "Found", (), b"", timedelta())
+        return read_redirect(context, lease, answer, f"/{int(lease.request.url.target[1:]) + 1}")
+
+    desk.work(hop, at_most=4)
+    _flush(desk)
+    _recover(desk)
+    (lease,) = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=5, lease_for=LONG).leases
+    assert (lease.request.url.target, lease.request.hops) == ("/4", 4)
+    desk.platform.frontier.release([lease])
+
+
+def test_dead_letters_stay_dead_and_can_be_replayed(each: Desk) -> None:
+    web = Web()
+    job = each.submit(*(f"{HOST}/gone/{n}" for n in range(5)), f"{HOST}/closed/1", f"{HOST}/p/3", f"{HOST}/p/5")
+    each.work(web.visit(each), at_most=7)
+    _flush(each)
+    _recover(each)
+    status = _status(each, job)
+    assert (status.counters.dead, status.counters.dropped, status.counters.queued) == (5, 1, 1)
+    assert status.reasons == {"dead:http_404": 5, "robots:robots": 1}
+    row = each.platform.jobs.get(job)
+    assert row is not None
+    assert each.platform.intake.replay(row, Selection(reason="http_404")) == 5
+    assert len(each.work()) == 6
+    assert (_status(each, job).counters.done, _status(each, job).counters.dead) == (7, 0)
+
+
+def test_dead_letters_on_their_way_back_are_not_lost(desk: Desk) -> None:
+    web = Web()
+    job = desk.submit(f"{HOST}/gone/1", f"{HOST}/gone/2", f"{HOST}/1")
+    desk.work(web.visit(desk), at_most=2)
+    row = desk.platform.jobs.get(job)
+    assert row is not None
+    desk.platform.intake.replay(row, Selection())  # these wait in the frontier
+    _flush(desk)
+    _recover(desk)
+    assert sorted(desk.work()) == [f"{HOST}/1", f"{HOST}/gone/1", f"{HOST}/gone/2"]
+    counters = _status(desk, job).counters
+    assert counters.reconciles
+    assert (counters.done, counters.dead) == (3, 0)
+
+
+def test_a_replay_that_was_cut_short_is_carried_out_after_the_rebuild(desk: Desk) -> None:
+    web = Web()
+    job = desk.submit(f"{HOST}/gone/1", f"{HOST}/gone/2", f"{HOST}/1")
+    desk.work(web.visit(desk), at_most=2)
+    dead = DeadLetters(desk.platform.engine)
+    assert dead.take(job, Selection(), SOON_MS, dead.newest(job)) is not None
+    _flush(desk)
+    desk.platform.recovery.look()
+    desk.platform.housekeeper.tick()
+    _recover(desk)
+    desk.platform.housekeeper.tick()
+    assert sorted(desk.work()) == [f"{HOST}/1", f"{HOST}/gone/1", f"{HOST}/gone/2"]
+    counters = _status(desk, job).counters
+    assert counters.reconciles
+    assert (counters.done, counters.dead) == (3, 0)
+
+
+# --- crashes, others -------------------------------------------------------------------------------------------------
+
+
+def test_a_rebuild_that_is_cut_short_anywhere_goes_on(
+    desk: Desk, another: Callable[[Desk], Recovery], web: Web, valkey_url: str, tmp_path: Path, small: None
+) -> None:
+    job = _crawl(desk)
+    desk.work(web.visit(desk), at_most=20)
+    _flush(desk)
+    desk.platform.recovery.look()
+    for _ in range(1_000):
+        if job not in desk.platform.recovery.under_way():
+            break
+        another(desk).step(job)  # each process does one step and dies
+    assert desk.platform.recovery.under_way() == []
+    desk.work(web.visit(desk))
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+    assert _sums(desk, job) == _undisturbed(valkey_url, tmp_path / "undisturbed")
+
+
+def test_a_step_whose_end_was_not_noted_is_repeated_without_harm(
+    desk: Desk, web: Web, valkey_url: str, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = _crawl(desk)
+    desk.work(web.visit(desk), at_most=20)
+    _flush(desk)
+    desk.platform.recovery.look()
+    calls = 0
+    rebuild = desk.platform.rebuild
+    advance = rebuild.advance
+
+    def lame(job: str, place: str, to: str) -> tuple[str, bool]:
+        nonlocal calls
+        calls += 1
+        if calls % 2:
+            raise RedisUnavailable("on purpose")
+        return advance(job, place, to)
+
+    monkeypatch.setattr(rebuild, "advance", lame)
+    for _ in range(1_000):
+        if job not in desk.platform.recovery.under_way():
+            break
+        desk.platform.recovery.tick(timedelta(milliseconds=1))
+    desk.work(web.visit(desk))
+    assert calls > 20
+    assert _sums(desk, job) == _undisturbed(valkey_url, tmp_path / "undisturbed")
+
+
+def test_two_who_rebuild_at_once_do_not_count_twice(
+    desk: Desk, another: Callable[[Desk], Recovery], web: Web, valkey_url: str, tmp_path: Path, small: None
+) -> None:
+    job = _crawl(desk)
+    desk.work(web.visit(desk), at_most=20)
+    _flush(desk)
+    desk.platform.recovery.look()
+    others = [another(desk), another(desk)]
+    while not all(done.complete for done in [other.step(job) for other in others]):
+        desk.work(web.visit(desk), at_most=1)
+    desk.work(web.visit(desk))
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+    assert _sums(desk, job) == _undisturbed(valkey_url, tmp_path / "undisturbed")
+    assert desk.platform.watch.stats()["rebuilt"] == 1
+
+
+def test_a_rebuild_is_done_step_by_step_while_workers_fetch(desk: Desk, web: Web, small: None) -> None:
+    job = _crawl(desk)
+    desk.work(web.visit(desk), at_most=20)
+    _flush(desk)
+    desk.platform.recovery.look()
+    parts: list[Part] = []
+    while place := desk.platform.rebuild.places([job])[0]:
+        parts.append(Place.read(place).part)
+        if parts[-1].startswith("recall"):
+            assert desk.work(web.visit(desk)) == []
+        else:
+            desk.work(web.visit(desk), at_most=1)
+        desk.platform.recovery.step(job)
+    assert list(dict.fromkeys(parts)) == [Part.PAGES, Part.LETTERS, Part.REPLAYS, Part.URLS, Part.LINKS, Part.FOUND]
+    assert parts.count(Part.PAGES) > 3
+    assert parts.count(Part.LINKS) > 3
+    desk.work(web.visit(desk))
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+
+
+def test_a_body_that_is_gone_costs_its_links_only(desk: Desk, web: Web, tmp_path: Path) -> None:
+    job = _crawl(desk)
+    desk.work(web.visit(desk), at_most=10)
+    desk.archive.close()
+    for segment in desk.platform.settings.archive_path.rglob("*.warc.gz"):
+        segment.unlink()
+    _flush(desk)
+    desk.platform.recovery.look()
+    done = desk.platform.recovery.run(job)
+    assert done.missing > 0
+    assert desk.state(job) is JobState.RUNNING
+    desk.work(web.visit(desk))
+    assert desk.state(job) is JobState.FINISHED
+
+
+# --- how it is noticed -----------------------------------------------------------------------------------------------
+
+
+def test_an_older_frontier_is_noticed_and_its_jobs_are_rebuilt(
+    each: Desk, web: Web, valkey_url: str, tmp_path: Path
+) -> None:
+    job, ended = _crawl(each), each.submit("http://other.example/1")
+    each.work(web.visit(each), at_most=8)
+    held = each.platform.frontier.lease(queues=ALL_QUEUES, limit=2, lease_for=LONG).leases
+    saved = _saved(each)
+    each.platform.frontier.release(held)
+    each.work(web.visit(each), at_most=20)
+    assert each.state(ended) is JobState.FINISHED
+    each.platform.recovery.look()
+    _go_back(each, saved)
+    _recover(each)
+    assert each.platform.frontier.known_jobs() == [job]
+    assert each.state(ended) is JobState.FINISHED
+    each.work(web.visit(each))
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+    assert _sums(each, job) == _undisturbed(valkey_url, tmp_path / "undisturbed")
+
+
+def test_a_fencing_token_is_not_given_twice_by_an_older_frontier(desk: Desk) -> None:
+    desk.submit(*(f"{HOST}/{n}" for n in range(20)))
+    desk.work(at_most=1)
+    saved = _saved(desk)
+    before = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=3, lease_for=LONG).leases
+    _go_back(desk, saved)
+    after = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=3, lease_for=LONG).leases
+    assert {lease.group for lease in before}.isdisjoint({lease.group for lease in after})
+    desk.platform.frontier.release(after)
+
+
+def test_a_frontier_that_goes_on_is_left_alone(each: Desk, another: Callable[[Desk], Recovery]) -> None:
+    job = each.submit(f"{HOST}/1", f"{HOST}/2")
+    each.work(at_most=1)
+    others = [each.platform.recovery, another(each)]
+    before = _status(each, job).counters
+    for _ in range(5):
+        for other in others:
+            assert not other.tick()
+    assert _status(each, job).counters == before
+    assert "rebuilt" not in each.platform.watch.stats()
+
+
+def test_a_single_lost_job_is_found_out(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "PATIENCE", timedelta(seconds=-1))
+    lost, other = desk.submit(f"{HOST}/1", f"{HOST}/2"), desk.submit(f"{HOST}/3")
+    desk.platform.rebuild.drop(lost)
+    desk.platform.recovery.look()
+    assert desk.platform.recovery.under_way() == [lost]
+    _recover(desk)
+    assert sorted(desk.work()) == [f"{HOST}/1", f"{HOST}/2", f"{HOST}/3"]
+    assert desk.state(lost) is desk.state(other) is JobState.FINISHED
+
+
+def test_a_submission_on_its_way_is_not_taken_for_lost(desk: Desk) -> None:
+    now = recovery._now_ms()  # pyright: ignore[reportPrivateUsage]
+    desk.platform.jobs.create(NewJob("young", JobSpec(follow=False), now), [[f"{HOST}/1"]])
+    desk.platform.jobs.create(NewJob("old", JobSpec(follow=False), SOON_MS), [[f"{HOST}/1"]])
+    desk.platform.recovery.look()
+    assert desk.platform.recovery.under_way() == []
+
+
+def test_the_housekeeper_rebuilds_by_itself(each: Desk, web: Web) -> None:
+    job = _crawl(each)
+    each.platform.housekeeper.tick()
+    each.work(web.visit(each), at_most=10)
+    _flush(each)
+    each.platform.housekeeper.tick()
+    assert ("http.batch", each.platform.jobs.request_id(job)) in each.rings
+    each.work(web.visit(each))
+    assert each.state(job) is JobState.FINISHED
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+    assert each.platform.watch.stats()["rebuilt"] == 1
+    assert "shoal_jobs_rebuilt_total 1.0" in each.get("/metrics").get_data(as_text=True)
+
+
+def test_a_job_that_the_frontier_knows_is_rebuilt_on_request(
+    desk: Desk, web: Web, valkey_url: str, tmp_path: Path
+) -> None:
+    job = _crawl(desk)
+    desk.work(web.visit(desk), at_most=10)
+    held = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=2, lease_for=LONG).leases
+    assert not desk.platform.recovery.begin(job)
+    assert desk.platform.recovery.begin(job, force=True)
+    assert desk.platform.frontier.release(held).late == len(held)
+    desk.platform.recovery.run(job)
+    desk.work(web.visit(desk))
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+    assert _sums(desk, job) == _undisturbed(valkey_url, tmp_path / "undisturbed")
+
+
+def test_a_drop_that_was_cut_short_is_done_again(desk: Desk, web: Web) -> None:
+    job = _crawl(desk)
+    desk.work(web.visit(desk), at_most=10)
+    key = f"{desk.platform.settings.prefix}:job:{job}"
+    cast(Any, _client(desk)).hset(key, "rebuild", "recall drop 0 0 -")
+    _recover(desk)
+    desk.work(web.visit(desk))
+    assert desk.state(job) is JobState.FINISHED
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+
+
+def test_an_ended_job_is_not_brought_back(desk: Desk) -> None:
+    job = desk.submit(f"{HOST}/1")
+    desk.work()
+    _flush(desk)
+    _recover(desk)
+    assert not desk.platform.recovery.begin(job, force=True)
+    assert desk.platform.frontier.known_jobs() == []
+
+
+def test_a_job_that_cannot_be_read_holds_up_no_other(desk: Desk) -> None:
+    broken, whole = desk.submit(f"{HOST}/1"), desk.submit(f"{HOST}/2")
+    with desk.platform.engine.begin() as connection:
+        connection.execute(sa.update(jobs).where(jobs.c.id == broken).values(spec={"rate": {}}))
+    with pytest.raises(StoreUnavailable):
+        desk.platform.jobs.get(broken)
+    _flush(desk)
+    _recover(desk)
+    assert desk.work() == [f"{HOST}/2"]
+    assert desk.state(whole) is JobState.FINISHED
+    with pytest.raises(NotFound):
+        desk.platform.recovery.step(parse(HOST).host)
+
+
+def test_nothing_is_leased_from_a_server_that_was_started_anew_before_it_was_looked_at(desk: Desk) -> None:
+    desk.submit(f"{HOST}/1")
+    cast(Any, _client(desk)).set(f"{desk.platform.settings.prefix}:server", "another run")
+    batch = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=5, lease_for=LONG)
+    young = cast(Any, _client(desk)).info("server")["uptime_in_seconds"] <= 10
+    assert batch.leases == () or not young
+    if young:
+        assert batch.next_due is not None
+        assert batch.next_due < timedelta(seconds=1)
+    desk.platform.frontier.release(batch.leases)
+    desk.platform.recovery.look()
+    assert desk.work() == [f"{HOST}/1"]
+
+
+# --- a server that lost its last moments -----------------------------------------------------------------------------
+
+
+def _restart(desk: Desk, saved: dict[str, tuple[int, bytes]]) -> None:
+    """The server was started anew and has gone back, but not behind the last look."""
+    epoch = cast(Any, _client(desk)).get(f"{desk.platform.settings.prefix}:epoch")
+    _go_back(desk, saved)
+    cast(Any, _client(desk)).set(f"{desk.platform.settings.prefix}:epoch", epoch)
+    cast(Any, _client(desk)).set(f"{desk.platform.settings.prefix}:server", "before")
+
+
+def test_more_stored_pages_than_the_frontier_could_have_are_noticed(
+    each: Desk, web: Web, valkey_url: str, tmp_path: Path
+) -> None:
+    job = _crawl(each)
+    each.work(web.visit(each), at_most=8)
+    saved = _saved(each)
+    each.work(web.visit(each), at_most=8)
+    _restart(each, saved)
+    _recover(each)
+    each.work(web.visit(each))
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+    assert _sums(each, job) == _undisturbed(valkey_url, tmp_path / "undisturbed")
+
+
+def test_submissions_and_replays_that_a_server_lost_are_carried_out_again(each: Desk, web: Web) -> None:
+    job = each.submit(f"{HOST}/gone/1", f"{HOST}/1", open=True)
+    each.work(web.visit(each))
+    saved = _saved(each)
+    row = each.platform.jobs.get(job)
+    assert row is not None
+    each.platform.intake.add(row, [(1, f"{HOST}/2", "")])
+    assert each.platform.intake.replay(row, Selection()) == 1
+    _restart(each, saved)
+    _recover(each)
+    assert sorted(each.work()) == [f"{HOST}/2", f"{HOST}/gone/1"]
+    counters = _status(each, job).counters
+    assert (counters.done, counters.dead, counters.reconciles) == (3, 0, True)
+    each.platform.recovery.look()
+    assert each.work() == []
+
+
+def test_a_restart_without_a_loss_changes_nothing(desk: Desk, web: Web) -> None:
+    job = _crawl(desk)
+    desk.work(web.visit(desk), at_most=8)
+    held = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=2, lease_for=LONG).leases
+    before = _status(desk, job).counters
+    _restart(desk, _saved(desk))
+    assert not desk.platform.recovery.tick()
+    after = _status(desk, job).counters
+    assert (after.admitted, after.done, after.leased) == (before.admitted, before.done, before.leased)
+    assert desk.platform.frontier.release(held).late == 0
