@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 Unlimited = Literal["unlimited"]
+Forever = Literal["forever"]
 
 STORED = "stored"
 """The context in which a value is read that was checked when it came."""
@@ -57,4 +58,6 @@ Rate = Annotated[Annotated[float, Field(ge=SLOWEST_RATE, le=100_000)] | Unlimite
 Parallel = Annotated[int, Field(ge=1, le=100_000)] | Unlimited
 Size = Annotated[int, Field(ge=1, le=10**18), BeforeValidator(read_size)]
 Duration = Annotated[float, Field(gt=0, le=31_536_000), BeforeValidator(read_duration)]
+Keep = Annotated[Annotated[float, Field(ge=3_600, le=315_360_000)] | Forever, BeforeValidator(read_duration)]
+"""An hour to ten years: who writes 30 means days, and must not lose everything half a minute later."""
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,60}$")]
