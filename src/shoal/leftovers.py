@@ -77,7 +77,9 @@ class Leftovers:
         for key in old:
             if key in known:
                 self._suspects.pop(key, None)
-            elif now - self._suspects.setdefault(key, now) >= SECOND_LOOK.total_seconds():
+            elif key not in self._suspects:
+                self._suspects[key] = now
+            elif now - self._suspects[key] >= SECOND_LOOK.total_seconds():
                 self._folders.remove_segment(key)
                 self._suspects.pop(key)
                 self._repairs.note("segments", 1, job)

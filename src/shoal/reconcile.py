@@ -66,11 +66,11 @@ class Reconciler:
         return (
             Chore("reap", self.reap),
             Chore("rings", self.rings, timedelta(seconds=15)),
+            Chore("strays", self.strays, timedelta(seconds=10)),
             Chore("still_jobs", self.still_jobs, timedelta(seconds=20)),
             Chore("sums", self.sums, timedelta(seconds=30)),
             Chore("ended_sums", self.ended_sums, timedelta(seconds=30)),
             Chore("hosts", self.hosts, timedelta(seconds=30)),
-            Chore("strays", self.strays, timedelta(seconds=10)),
         )
 
     # --- leases and rings ----------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class Reconciler:
         counts = {
             "missing_requests": done.missing,
             "sums": done.surplus,
-            "lost_places": done.hosts + done.rejoined,
+            "lost_places": done.hosts or int(done.rejoined),
             "stuck_jobs": int(done.ended),
         }
         for what, count in counts.items():

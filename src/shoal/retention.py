@@ -80,6 +80,10 @@ class Retention:
         """Jobs whose removal was begun, or is to begin."""
         return self._stores.jobs.given_up()
 
+    def is_held(self, job: str) -> bool:
+        """Does a worker still hold pages of the job?"""
+        return self._frontier.status(job) is not None
+
     def remove(self, job: str, batches: int) -> bool:
         """Remove so much of a job that was given up; True when nothing is left. A worker may hold it up."""
         self._ending.finalise(job)
