@@ -10,6 +10,8 @@ from sqlalchemy.engine import Engine
 
 from shoal.store.trouble import translated_errors
 
+_CHECKPOINT = sa.text("PRAGMA wal_checkpoint(TRUNCATE)")
+
 
 @dataclass(frozen=True, slots=True)
 class Reclaimed:
@@ -27,8 +29,9 @@ def vacuum(engine: Engine) -> Reclaimed | None:
     file = engine.url.database
     if engine.dialect.name != "sqlite" or not file:
         return None
-    before = Path(file).stat().st_size
     with translated_errors(), engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(_CHECKPOINT)  # else much of it stands in the journal beside the file
+        before = Path(file).stat().st_size
         connection.execute(sa.text("VACUUM"))
-        connection.execute(sa.text("PRAGMA wal_checkpoint(TRUNCATE)"))
+        connection.execute(_CHECKPOINT)
     return Reclaimed(before, Path(file).stat().st_size)
