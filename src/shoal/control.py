@@ -21,9 +21,10 @@ from shoal.store.pages import PageRow, PageStore
 
 EDITABLE = (
     *("name", "labels", "lane", "weight", "rate", "parallel"),
-    *("pages", "bytes", "seconds", "host_pages", "host_bytes", "host_seconds"),
+    *("pages", "bytes", "seconds", "host_pages", "host_bytes", "host_seconds", "keep"),
 )
-"""What can be changed while a job runs: what the frontier knows, and what people call it."""
+"""What can be changed while a job runs: what the frontier knows, what people call it, how long it is kept."""
+_AFTER_THE_END = ("name", "labels", "keep")
 
 
 class Ending:
@@ -133,8 +134,8 @@ class Control:
         fixed = [name for name in changes if name not in EDITABLE]
         if fixed:
             raise InputError(f"{', '.join(fixed)} cannot be changed; what can: {', '.join(EDITABLE)}")
-        if row.state.ended and set(changes) - {"name", "labels"}:
-            raise Conflict(f"job {job} is {row.state.value}: only its name and labels can be changed")
+        if row.state.ended and set(changes) - {*_AFTER_THE_END}:
+            raise Conflict(f"job {job} is {row.state.value}: only {', '.join(_AFTER_THE_END)} can be changed")
         self._jobs.edit(job, lambda spec: _changed(spec, changes))
         spec = self._row(job).spec
         state, ended = self._frontier.configure_job(job, spec)

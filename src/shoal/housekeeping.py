@@ -1,32 +1,39 @@
 """What nobody waits for, done a little at a time: submissions that were cut short, ends that were missed, data that was
-given up, jobs and limits that the frontier has lost, lists that grow."""
+given up, jobs and limits that the frontier has lost, lists that grow; and what the reconciler and the retention have to
+do.
+
+A chore more is a line more in `chores`.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
 
+from shoal.chores import Chore, Repairs
 from shoal.control import Ending
 from shoal.errors import ShoalError
 from shoal.frontier.frontier import Frontier
 from shoal.hosts import Hosts
 from shoal.intake import Intake
+from shoal.leftovers import Leftovers
+from shoal.reconcile import Reconciler
 from shoal.recovery import Recovery
-from shoal.store.archive import ArchiveReader
+from shoal.retention import Retention
 from shoal.store.jobs import JobStore
 from shoal.store.ledger import TRIM_AT_ONCE, Ledger
-from shoal.store.pages import PageStore
 
 log = structlog.get_logger()
 
 PATIENCE = timedelta(seconds=10)
 """A submission that took longer than this is taken to be cut short; carrying it out twice does no harm."""
 CLAIMS_KEPT = timedelta(days=1)
-REMOVE_BATCHES = 20
+EXPIRE_EVERY = timedelta(minutes=1)
+REMOVE_BATCHES = 40
 TRIM_BATCHES = 4
 
 
@@ -44,25 +51,57 @@ class Housekeeper:
 
     frontier: Frontier
     jobs: JobStore
-    pages: PageStore
-    archive: ArchiveReader
     intake: Intake
     ending: Ending
     hosts: Hosts
     ledger: Ledger
     keeping: Keeping
     recovery: Recovery
+    reconciler: Reconciler
+    leftovers: Leftovers
+    retention: Retention
+
+    def chores(self) -> tuple[Chore, ...]:
+        """All that is done, in this order."""
+        return (
+            Chore("sync", self._sync),
+            Chore("complete", self._complete),
+            Chore("recover", self._recover),
+            *self.reconciler.chores(),
+            Chore("finalise", self._finalise),
+            Chore("expire", self.retention.expire, EXPIRE_EVERY),
+            Chore("remove", self._remove),
+            Chore("trim", self._trim),
+            Chore("tidy", self._tidy),
+            *self.leftovers.chores(),
+        )
 
     def tick(self) -> None:
         """One round; what fails is logged and tried again in the next, and holds up nothing else."""
-        for chore in (self._sync, self._complete, self._recover, self._finalise, self._remove, self._trim, self._tidy):
-            self._try(chore)
+        for chore in self.chores():
+            self._try(chore.name, lambda chore=chore: self._do(chore))
 
-    def _try(self, chore: Callable[..., None], *job: str) -> None:
+    def _do(self, chore: Chore) -> None:
+        audit = self.frontier.audit
+        if chore.every is not None and not audit.claim_chore(chore.name, chore.every):
+            return
         try:
-            chore(*job)
+            chore.do()
+        except ShoalError:
+            if chore.every is not None:
+                audit.unclaim_chore(chore.name)
+            raise
+
+    def _try(self, name: str, do: Callable[[], None], job: str = "") -> None:
+        try:
+            do()
         except ShoalError as exc:
-            log.warning("chore_failed", chore=chore.__name__.strip("_"), job="".join(job), error=str(exc))
+            log.warning("chore_failed", chore=name, job=job, error=str(exc))
+
+    def _each(self, name: str, do: Callable[[str], None], jobs: Iterable[str]) -> None:
+        """One job that fails holds up no other."""
+        for job in jobs:
+            self._try(name, lambda job=job: do(job), job)
 
     def _sync(self) -> None:
         """Operators' words on hosts, where the frontier has others."""
@@ -70,12 +109,12 @@ class Housekeeper:
 
     def _complete(self) -> None:
         """Submissions that a crash cut short."""
-        for job in self.jobs.cut_short(_now_ms() - _ms(PATIENCE)):
-            self._try(self._complete_job, job)
+        self._each("complete_job", self._complete_job, self.jobs.cut_short(_now_ms() - _ms(PATIENCE)))
 
     def _complete_job(self, job: str) -> None:
         if self.intake.complete(job):
             log.info("submission_completed", job=job, request_id=self.jobs.request_id(job))
+            self._count("submissions")
 
     def _recover(self) -> None:
         """Jobs that the frontier has lost."""
@@ -83,26 +122,19 @@ class Housekeeper:
 
     def _finalise(self) -> None:
         """Jobs whose end nobody lived to write down."""
-        for job in self.frontier.ended_jobs(PATIENCE):
-            self._try(self._finalise_job, job)
+        self._each("finalise_job", self._finalise_job, self.frontier.ended_jobs(PATIENCE))
 
     def _finalise_job(self, job: str) -> None:
         self.ending.finalise(job)
         log.info("end_recorded", job=job, request_id=self.jobs.request_id(job))
+        self._count("ends")
 
     def _remove(self) -> None:
         """Data of deleted jobs, once no worker holds a lease of theirs."""
-        for job in self.jobs.given_up():
-            self._try(self._remove_job, job)
+        self._each("remove_job", self._remove_job, self.jobs.given_up())
 
     def _remove_job(self, job: str) -> None:
-        self.ending.finalise(job)
-        if self.frontier.status(job) is not None:
-            return
-        self.archive.remove(job)
-        if any(self.pages.remove(job) for _ in range(REMOVE_BATCHES)):
-            log.info("job_removed", job=job, request_id=self.jobs.request_id(job))
-            self.jobs.remove(job)
+        self.retention.remove(job, REMOVE_BATCHES)
 
     def _trim(self) -> None:
         """Entries of the ledger that are too old or too many."""
@@ -113,6 +145,9 @@ class Housekeeper:
     def _tidy(self) -> None:
         self.frontier.sweep()
         self.jobs.forget_claims(_now_ms() - _ms(CLAIMS_KEPT))
+
+    def _count(self, what: str) -> None:
+        Repairs(self.frontier.audit).count(what)
 
 
 def _ms(duration: timedelta) -> int:

@@ -11,6 +11,7 @@ from functools import cache
 from redis.exceptions import RedisError
 from sqlalchemy.engine import Engine
 
+from shoal.chores import Repairs
 from shoal.control import Control, Ending
 from shoal.embedded import hold_embedded
 from shoal.errors import RedisUnavailable
@@ -23,16 +24,22 @@ from shoal.host_file import HostFile
 from shoal.hosts import Hosts
 from shoal.housekeeping import Housekeeper, Keeping
 from shoal.intake import Caps, Intake, Ring
+from shoal.leftovers import Leftovers
+from shoal.reconcile import Reconciler
 from shoal.recovery import Recovery
 from shoal.redis_url import RedisUrls, redacted
+from shoal.retention import Retention, Stores
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveReader
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
+from shoal.store.ended import EndedJobs
 from shoal.store.epochs import Epochs
+from shoal.store.folders import ArchiveFolders
 from shoal.store.host_limits import HostLimits
 from shoal.store.jobs import JobStore
 from shoal.store.ledger import Ledger
+from shoal.store.orphans import Orphans, owner_of
 from shoal.store.pages import PageStore
 
 OLDEST_REDIS = (7, 0)
@@ -54,6 +61,7 @@ class Platform:
     control: Control
     hosts: Hosts
     ledger: Ledger
+    retention: Retention
     housekeeper: Housekeeper
     rebuild: Rebuild
     recovery: Recovery
@@ -74,11 +82,22 @@ class Platform:
         control = Control(frontier, jobs, pages, intake, ending, ring)
         hosts = Hosts(frontier, watch, HostLimits(engine), HostFile(settings.hosts_file))
         ledger, keeping = Ledger(engine), Keeping(timedelta(days=settings.ledger_days), settings.ledger_rows)
-        housekeeper = Housekeeper(frontier, jobs, pages, archive, intake, ending, hosts, ledger, keeping, recovery)
+        ended = EndedJobs(engine)
+        folders = ArchiveFolders(settings.archive_path, owner_of(settings.sql_url, settings.archive_path))
+        keep = timedelta(days=settings.keep_days) if settings.keep_days else None
+        retention = Retention(frontier, ending, Stores(jobs, ended, pages, archive, folders), keep)
+        reconciler = Reconciler(frontier, watch, pages, ended, ending, ring)
+        leftovers = Leftovers(Orphans(engine), folders, archive, Repairs(frontier.audit))
+        housekeeper = Housekeeper(
+            frontier, jobs, intake, ending, hosts, ledger, keeping, recovery, reconciler, leftovers, retention
+        )
         return cls(
-            settings, engine, frontier, jobs, pages, archive, watch, intake, ending, control, hosts, ledger,
-            housekeeper, rebuild, recovery,
-        )  # fmt: skip
+            *(settings, engine, frontier, jobs, pages, archive, watch, intake, ending, control, hosts, ledger),
+            retention,
+            housekeeper,
+            rebuild,
+            recovery,
+        )
 
     def close(self) -> None:
         self.frontier.close_connections()

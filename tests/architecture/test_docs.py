@@ -292,7 +292,7 @@ class StillWatch(Watch):
         return [QueueDepth("http.high", 1, 1, 1, 1)]
 
     def stats(self) -> dict[str, int]:
-        return {"done": 1, "dead:http_404": 1}
+        return {"done": 1, "dead:http_404": 1, "repaired:leases": 1}
 
     def expired_leases(self) -> int:
         return 0

@@ -27,6 +27,7 @@ _PLACEHOLDERS = {
     "O": ".+",
     "X": "[0-9a-f]+",
     "S": "[0-9a-f]+",
+    "C": "[a-z_]+",
 }
 _PLACES = ("queued", "delayed", "leased")
 _UNPACK = """

@@ -201,11 +201,12 @@ def test_everything_of_a_deleted_job_goes(each: Desk) -> None:
 
 def test_a_deleted_job_whose_worker_died_is_removed_when_its_leases_have_run_out(desk: Desk) -> None:
     job = desk.submit(URL)
-    desk.platform.frontier.lease(queues=ALL_QUEUES, limit=1, lease_for=timedelta(milliseconds=1))
+    leased = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=1, lease_for=timedelta(minutes=1)).leases
     desk.platform.control.delete(job)
     desk.platform.housekeeper.tick()
     assert desk.platform.jobs.given_up() == [job]
-    wait_until(lambda: desk.platform.frontier.reap()[0] == 1)
+    desk.platform.frontier.renew([lease.group for lease in leased], timedelta(milliseconds=1))
+    wait_until(lambda: desk.platform.watch.expired_leases() == 1)
     desk.platform.housekeeper.tick()
     assert desk.platform.jobs.given_up() == []
 

@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 
 from shoal.core.model import HostStatus
 from shoal.errors import RedisUnavailable
+from shoal.frontier.audit import REPAIRED
 from shoal.frontier.watch import Watch
 
 HOSTS_LOOKED_AT = 1_000
@@ -102,6 +103,12 @@ class FrontierCollector(Collector):
         yield CounterMetricFamily("shoal_fence_refusals", "Settlements that came late", value=stats.get("late", 0))
         yield CounterMetricFamily("shoal_jobs_rebuilt", "Lost jobs brought back", value=stats.get("rebuilt", 0))
         yield CounterMetricFamily("shoal_slices", "Slices that were run", value=stats.get("slices", 0))
+        repairs = CounterMetricFamily("shoal_repairs", "What the housekeeping put right", labels=["what"])
+        for name, count in sorted(stats.items()):
+            kind, _, what = name.partition(":")
+            if kind == REPAIRED:
+                repairs.add_metric([what], count)
+        yield repairs
 
     def _workers(self) -> Iterator[Metric]:
         workers = self._watch.workers()

@@ -17,6 +17,7 @@ from shoal.api.schemas import AuditQuery, HostChangeBody, HostPath, HostQuery, P
 from shoal.core.host_name import asked_host
 from shoal.core.proxies import ProxyPool, ProxyState
 from shoal.errors import InputError
+from shoal.frontier.audit import REPAIRED
 from shoal.frontier.frontier import KEEP, HostChange
 from shoal.frontier.proxies import ProxyDesk
 from shoal.proxy_pools import ProxyPools, listed, pools_of, proxy_record
@@ -160,12 +161,16 @@ def show_stats() -> Response:
             },
             "workers": len(workers),
             "processes": sum(beat.processes for beat in workers),
-            "outcomes": {name: count for name, count in stats.items() if name not in _COUNTS},
+            "outcomes": {name: count for name, count in stats.items() if _is_outcome(name)},
             "leases_reaped": stats.get("reaped", 0),
             "fence_refusals": stats.get("late", 0),
             "slices": stats.get("slices", 0),
         }
     )
+
+
+def _is_outcome(name: str) -> bool:
+    return name not in _COUNTS and not name.startswith(f"{REPAIRED}:")
 
 
 def check_proxies(chosen: str | ProxyPool | None) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, mode
 
 from shoal.core.model import JobState, Lane
 from shoal.core.proxies import PoolName
-from shoal.core.spec import Duration, JobSpec, Label, Parallel, Rate, Size
+from shoal.core.spec import Duration, JobSpec, Keep, Label, Parallel, Rate, Size
 
 _JOB = r"^[a-z0-9]{1,40}$"
 _HOST = r"^@?[A-Za-z0-9._:\[\]-]{1,300}$"
@@ -216,6 +216,7 @@ class JobChange(Exact):
     host_pages: Pages | None = None
     host_bytes: Size | None = None
     host_seconds: Duration | None = None
+    keep: Keep | None = None
 
 
 class HostChangeBody(Exact):

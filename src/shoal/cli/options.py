@@ -138,6 +138,11 @@ Archive = Annotated[
     typer.Option("--archive/--no-archive", envvar="SHOAL_ARCHIVE", rich_help_panel=_RUN,
                  help="Keep raw responses in the WARC archive. [default: archive]"),
 ]  # fmt: skip
+Keep = Annotated[
+    str | None,
+    typer.Option(envvar="SHOAL_KEEP", rich_help_panel=_RUN,
+                 help="Remove the job this long after its end: 30d, or forever. [default: what SHOAL_KEEP_DAYS says]"),
+]  # fmt: skip
 Workers = Annotated[
     int,
     typer.Option(envvar="SHOAL_WORKERS", min=0, max=64, rich_help_panel=_RUN,

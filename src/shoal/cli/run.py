@@ -59,6 +59,7 @@ def crawl(
     lane: opt.LaneOption = None,
     weight: opt.Weight = None,
     archive: opt.Archive = None,
+    keep: opt.Keep = None,
     workers: opt.Workers = DEFAULT_WORKERS,
     detach: opt.Detach = False,
     output: opt.Output = None,
@@ -78,7 +79,7 @@ def crawl(
         "robots": robots, "retries": retries, "timeout": timeout, "lane": lane, "archive": archive,
         "bytes": most_bytes, "seconds": most_seconds, "host_pages": host_pages, "host_bytes": host_bytes,
         "host_seconds": host_seconds, "noindex": noindex, "weight": weight,
-        "proxies": proxies,
+        "proxies": proxies, "keep": keep,
     }  # fmt: skip
     spec = make_spec(job, flags, field or (), header or (), proxy or ())
     _start(spec, workers, detach, View(output, format, quiet, json))
@@ -105,6 +106,7 @@ def scrape(
     lane: opt.LaneOption = None,
     weight: opt.Weight = None,
     archive: opt.Archive = None,
+    keep: opt.Keep = None,
     workers: opt.Workers = DEFAULT_WORKERS,
     detach: opt.Detach = False,
     output: opt.Output = None,
@@ -124,6 +126,7 @@ def scrape(
         "parallel": _number_or_word(parallel), "robots": robots, "retries": retries, "timeout": timeout,
         "lane": lane, "archive": archive, "follow": False, "proxies": proxies,
         "noindex": noindex, "bytes": most_bytes, "seconds": most_seconds, "weight": weight,
+        "keep": keep,
     }  # fmt: skip
     spec = make_spec(job, flags, field or (), header or (), proxy or ())
     _start(spec, workers, detach, View(output, format, quiet, json))

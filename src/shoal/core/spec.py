@@ -28,7 +28,7 @@ from shoal.core.field import parse_field
 from shoal.core.model import Engine, Lane, queue_name
 from shoal.core.proxies import PoolName, ProxyPool
 from shoal.core.url import Url, parse
-from shoal.core.values import STORED, Duration, Label, Parallel, Rate, Size, no_boolean
+from shoal.core.values import STORED, Duration, Keep, Label, Parallel, Rate, Size, no_boolean
 from shoal.core.values import read_rate as read_rate
 from shoal.errors import BadSpec, BadUrl, InputError
 
@@ -114,6 +114,9 @@ class JobSpec(BaseModel):
     own: `list`, `file` or `template`."""
     archive: bool = True
     """Keep the raw responses in the WARC archive."""
+    keep: Keep | None = None
+    """Remove the job with its data this long after its end: `30d`, at least `1h`, or `forever`. Not given: what the
+    operator says."""
     retries: int = Field(default=3, ge=0, le=20)
     """Tries after the first."""
     timeout: float = Field(default=30.0, gt=0, le=600)
@@ -133,7 +136,7 @@ class JobSpec(BaseModel):
 
     @field_validator(
         *("pages", "bytes", "seconds", "host_pages", "host_bytes", "host_seconds", "depth", "weight", "rate"),
-        *("parallel", "retries", "timeout", "max_body"),
+        *("parallel", "retries", "timeout", "max_body", "keep"),
         mode="before",
     )
     @classmethod

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 Unlimited = Literal["unlimited"]
+Forever = Literal["forever"]
 
 STORED = "stored"
 """The context in which a value is read that was checked when it came."""
@@ -100,4 +101,9 @@ Duration = Annotated[
     Field(gt=0, le=31_536_000),
     _or_say(read_duration, "write seconds, or a number with s, m, h or d, such as 90, 15m or 2h"),
 ]
+Keep = Annotated[
+    Annotated[float, Field(ge=3_600, le=315_360_000)] | Forever,
+    _or_say(read_duration, "write a number with h or d, such as 12h or 30d; or forever", "forever"),
+]
+"""An hour to ten years: who writes 30 means days, and must not lose everything half a minute later."""
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,60}$")]

@@ -35,6 +35,7 @@ from shoal.core.model import (
 )
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
+from shoal.frontier.audit import Audit
 from shoal.frontier.entry import encode, encode_new
 from shoal.frontier.scripts import Arg, Scripts, connect, translated_errors
 from shoal.frontier.wire import (
@@ -108,6 +109,8 @@ class Frontier:
         self._holder = secrets.token_hex(6)
         """Whose hands leases are in: one frontier object, one process."""
         self._scripts = Scripts(client, prefix)
+        self.audit = Audit(client, prefix, self._scripts)
+        """The same frontier, held against itself."""
 
     @classmethod
     def at(cls, url: str, prefix: str = "shoal", manners: Manners = DEFAULT_MANNERS) -> Frontier:

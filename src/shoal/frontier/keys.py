@@ -3,7 +3,7 @@
 The Lua prelude builds the same names; a test holds the two together. `{P}` is the prefix, J a job, H a host (name and,
 unless it is the scheme's own, port; `@domain` and `#address` are buckets that several hosts share), Q a queue, T a
 tenant, B a bucket, L a level, G a lease group, K an API key, W a worker, O an origin, X a proxy, S a
-host or session that keeps to one.
+host or session that keeps to one, C a chore.
 """
 
 from __future__ import annotations
@@ -68,12 +68,14 @@ KEYS: tuple[KeyPattern, ...] = (
     KeyPattern("depth", "{P}:depth:{Q}", "hash", "how many requests are queued, delayed, leased", "for good"),
     KeyPattern("hosts", "{P}:hosts", "zset", "host → ms when it was last asked or set, give or take ten seconds",
                "a day unused"),
-    KeyPattern("stats", "{P}:stats", "hash", "outcomes, leases reaped, late settlements, slices, jobs rebuilt → count",
+    KeyPattern("stats", "{P}:stats", "hash",
+               "outcomes, leases reaped, late settlements, slices, repairs, jobs rebuilt → count",
                "for good"),
     KeyPattern("events", "{P}:events", "stream", "changes of jobs' states", "the last 10,000"),
     KeyPattern("limit", "{P}:limit:{K}", "string", "next free slot of an API key", "until it is past"),
     KeyPattern("workers", "{P}:workers", "zset", "worker → ms until when it counts as alive", "until it is past"),
     KeyPattern("worker", "{P}:worker:{W}", "string", "a worker's last sign of life", "20 s"),
+    KeyPattern("chore", "{P}:chore:{C}", "string", "somebody has done this chore of the housekeeping", "its interval"),
     KeyPattern("ring", "{P}:ring:{Q}", "string", "a doorbell is on its way", "15 s"),
     KeyPattern("proxy", "{P}:proxy:{X}", "hash", "next slot, when last lent, score, failures, rest", "a day unused"),
     KeyPattern("loans", "{P}:loans:{X}", "zset", "loan of the proxy → ms until when it counts", "a day unused"),

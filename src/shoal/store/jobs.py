@@ -25,6 +25,8 @@ from shoal.store.tables import idempotency, jobs, submissions
 
 URLS, REPLAY = "urls", "replay"
 """Kinds of submissions: URLs, or dead letters to be tried again."""
+REMOVE_AT_ONCE = 100
+"""Submissions, each of thousands of URLs."""
 
 
 IDS_AT_ONCE = 500
@@ -328,7 +330,14 @@ class JobStore:
             return list(connection.execute(query).scalars())
 
     def remove(self, job: str) -> None:
-        """The last traces of a job: its submissions and its row."""
+        """The last traces of a job: its submissions, in batches, and its row."""
+        mine = sa.select(submissions.c.id).where(submissions.c.job == job).order_by(submissions.c.id)
+        batch = sa.delete(submissions).where(submissions.c.id.in_(mine.limit(REMOVE_AT_ONCE)))
+        with translated_errors():
+            while True:
+                with self._engine.begin() as connection:
+                    if connection.execute(batch).rowcount < REMOVE_AT_ONCE:
+                        break
         with translated_errors(), self._engine.begin() as connection:
             connection.execute(sa.delete(submissions).where(submissions.c.job == job))
             connection.execute(sa.delete(idempotency).where(idempotency.c.job == job))

@@ -1,0 +1,225 @@
+"""`shoal prune`: jobs that ended long ago go, with rows and archive, in the foreground."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli import options as opt
+from shoal.cli.talk import human_bytes, print_json, say
+from shoal.core.model import JobState
+from shoal.core.values import read_duration
+from shoal.errors import InputError
+from shoal.settings import read_settings
+
+if TYPE_CHECKING:
+    from shoal.retention import Retention, Weight
+    from shoal.store.ended import EndedJob
+    from shoal.store.vacuum import Reclaimed
+
+SHOWN = 20
+"""Jobs that are named before the question."""
+PAUSE_S = 0.01
+"""Between two batches, so that whoever else writes to SQLite gets his turn."""
+STUCK_S = 5.0
+"""A job that a worker still holds is left to the housekeeping after this."""
+TOLD_EVERY_S = 2.0
+_ENDED = tuple(state.value for state in JobState if state.ended)
+
+OlderThan = Annotated[
+    str | None,
+    typer.Option(envvar="SHOAL_OLDER_THAN", help="Jobs that ended longer ago than this: 30d, 12h, 90m.",
+                 show_default=False),
+]  # fmt: skip
+State = Annotated[
+    str,
+    typer.Option(envvar="SHOAL_STATE", help="Only jobs that ended so, comma-separated: finished, cancelled."),
+]
+OfLabel = Annotated[
+    str | None, typer.Option("--label", envvar="SHOAL_OF_LABEL", help="Only jobs with this label.", show_default=False)
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", "-n", envvar="SHOAL_DRY_RUN", help="Show what would go, and change nothing.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", envvar="SHOAL_YES", help="Do not ask.")]
+Vacuum = Annotated[
+    bool,
+    typer.Option("--vacuum", envvar="SHOAL_VACUUM",
+                 help="Afterwards let SQLite's file shrink; writers wait meanwhile, and the disk needs room for a "
+                      "second copy."),
+]  # fmt: skip
+
+
+def prune(
+    older_than: OlderThan = None,
+    state: State = ",".join(_ENDED),
+    label: OfLabel = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    vacuum: Vacuum = False,
+    json: opt.Json = False,
+) -> None:
+    """Remove jobs that ended long ago: rows, dead letters, submitted URLs and archive. Shows them first, and asks.
+
+    shoal prune --older-than 30d --dry-run
+
+    shoal prune --older-than 12h --state cancelled --yes --vacuum
+    """
+    if older_than is None and not vacuum:
+        raise InputError("say how old: shoal prune --older-than 30d")
+    age = None if older_than is None else _age(older_than)
+    states = _states(state)
+    from shoal.wiring import open_platform
+
+    with open_platform(read_settings(), rings=False) as platform:
+        report: dict[str, Any] = {}
+        if age is not None:
+            found = _find(platform.retention, age, states, label)
+            report = _prune(platform.retention, found, dry_run=dry_run, yes=yes)
+        if vacuum and not dry_run:
+            from shoal.store.vacuum import vacuum as shrink
+
+            report["vacuum"] = _told(shrink(platform.engine))
+    if json:
+        print_json(report)
+
+
+def _age(text: str) -> float:
+    seconds = read_duration(text)
+    if not isinstance(seconds, float) or not re.search(r"[a-z]", text):
+        raise InputError(f"--older-than {text!r}: write a number and a unit, such as 30d, 12h or 90m")
+    return seconds
+
+
+def _states(text: str) -> tuple[JobState, ...]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    wrong = [name for name in names if name not in _ENDED]
+    if wrong or not names:
+        shown = ", ".join(wrong) or "(none given)"
+        raise InputError(f"--state {shown}: only jobs that have ended can go: {', '.join(_ENDED)}")
+    return tuple(JobState(name) for name in names)
+
+
+def _find(retention: Retention, age_s: float, states: tuple[JobState, ...], label: str | None) -> list[Weight]:
+    from shoal.store.ended import Outdated
+
+    before_ms = time.time_ns() // 1_000_000 - int(age_s * 1000)
+    return retention.weigh(retention.outdated(Outdated(before_ms, states, label)))
+
+
+def _prune(retention: Retention, found: Sequence[Weight], *, dry_run: bool, yes: bool) -> dict[str, Any]:
+    unfinished = retention.given_up()
+    _show(found, unfinished)
+    report = _report(found, dry_run)
+    if dry_run or not (found or unfinished):
+        return report
+    if found and not yes:
+        _ask(found)
+    removal = Removal(retention)
+    for job in unfinished:
+        removal.remove(job)
+    for weight in found:
+        removal.begin(weight.job)
+    say(f"removed {_jobs(removal.removed)}" + (f"; {removal.left} left to the housekeeping" if removal.left else ""))
+    return {**report, "removed": removal.removed, "left": removal.left}
+
+
+class Removal:
+    """Removes job after job, and says how far it is."""
+
+    def __init__(self, retention: Retention) -> None:
+        self._retention = retention
+        self._told_at = time.monotonic()
+        self.removed = 0
+        self.left = 0
+        """Jobs that a worker still holds: they are gone for people, and the housekeeping removes the rest."""
+
+    def begin(self, job: EndedJob) -> None:
+        """Remove a job, unless it has come back to life since it was found."""
+        if self._retention.give_up(job):
+            self.remove(job.id)
+        else:
+            say(f"{job.id} goes on meanwhile, and stays")
+
+    def remove(self, job: str) -> None:
+        """Batch by batch, to its end."""
+        deadline = time.monotonic() + STUCK_S
+        while not self._retention.remove(job, 1):
+            if time.monotonic() > deadline and self._retention.is_held(job):
+                self.left += 1
+                return
+            self._tell(job)
+            time.sleep(PAUSE_S)
+        self.removed += 1
+        self._tell(job)
+
+    def _tell(self, job: str) -> None:
+        if time.monotonic() - self._told_at >= TOLD_EVERY_S:
+            self._told_at = time.monotonic()
+            say(f"{_jobs(self.removed)} removed so far; at {job}")
+
+
+def _show(found: Sequence[Weight], unfinished: Sequence[str]) -> None:
+    for weight in found[:SHOWN]:
+        job = weight.job
+        ended = datetime.fromtimestamp(job.ended_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+        size = f"{weight.pages} pages, {human_bytes(weight.bytes)}"
+        say(f"{job.id}  {job.state.value:9}  ended {ended} UTC  {size}  {job.name}".rstrip())
+    if len(found) > SHOWN:
+        say(f"… and {len(found) - SHOWN} more")
+    if unfinished:
+        say(f"{_jobs(len(unfinished))} deleted before and not removed yet")
+    say(_sum(found) if found else "no job has ended longer ago than that")
+
+
+def _sum(found: Sequence[Weight]) -> str:
+    pages, size = sum(weight.pages for weight in found), sum(weight.bytes for weight in found)
+    return f"{_jobs(len(found))} in all: {pages} pages, {human_bytes(size)} of archive"
+
+
+def _ask(found: Sequence[Weight]) -> None:
+    if not sys.stdin.isatty():
+        raise InputError("nobody is here to ask: say --yes to remove them, --dry-run to see what would go")
+    say(f"Remove {_jobs(len(found))} for good? [y/N] ")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        say("nothing was removed")
+        raise typer.Exit(1)
+
+
+def _report(found: Sequence[Weight], dry_run: bool) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "jobs": [
+            {
+                "id": weight.job.id,
+                "name": weight.job.name,
+                "state": weight.job.state.value,
+                "ended_at": datetime.fromtimestamp(weight.job.ended_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+                "pages": weight.pages,
+                "bytes": weight.bytes,
+            }
+            for weight in found
+        ],
+        "pages": sum(weight.pages for weight in found),
+        "bytes": sum(weight.bytes for weight in found),
+        "removed": 0,
+        "left": 0,
+    }
+
+
+def _told(reclaimed: Reclaimed | None) -> dict[str, int] | None:
+    if reclaimed is None:
+        say("PostgreSQL uses the room of deleted rows again by itself; there is nothing to do")
+        return None
+    say(f"the database file had {human_bytes(reclaimed.before)}, and has {human_bytes(reclaimed.after)} now")
+    return {"before": reclaimed.before, "after": reclaimed.after}
+
+
+def _jobs(count: int) -> str:
+    return f"{count} job" if count == 1 else f"{count} jobs"

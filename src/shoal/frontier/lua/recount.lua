@@ -1,0 +1,88 @@
+-- recount.lua: hold a job's sums against what lies in its queues, among its delayed requests and in leases.
+-- ARGV[1] job   ARGV[2] 1 to put right what differs, 0 to look only   ARGV[3] at most this many hosts are counted
+-- ARGV[4..] hosts that may have a queue of the job although they stand in none of its lists
+-- returns {requests that are missing, requests that the sums leave out, hosts put back, 1 when the job was put back into
+--   its rotation, 1 when this call ended the job}; {} when the job is unknown or has ended
+--
+-- What is missing counts as dropped: the sums add up again, and the job can end.
+local job, repairs, most = ARGV[1], ARGV[2] == '1', tonumber(ARGV[3])
+local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'queue', 'tenant', 'queued', 'delayed', 'leased')
+if not j[1] or j[2] then return {} end
+local slow = slow_lane(j[3])
+
+local function in_rotation()
+  for _, queue in ipairs({ j[3], slow }) do
+    if redis.call('ZSCORE', due_jobs_key(queue, j[4]), job) and redis.call('ZSCORE', due_key(queue), j[4]) then
+      return true
+    end
+  end
+  return false
+end
+
+local function length(host)
+  return redis.call('LLEN', queue_key(job, host, 0)) + redis.call('LLEN', queue_key(job, host, 1))
+    + redis.call('LLEN', queue_key(job, host, 2))
+end
+
+local function stands(host)
+  return redis.call('ZSCORE', ready_key(job), host) or redis.call('ZSCORE', lag_key(job), host)
+end
+
+local found = 0
+for i = 4, #ARGV do
+  if repairs and length(ARGV[i]) > 0 and not stands(ARGV[i]) then
+    redis.call('ZADD', ready_key(job), 'NX', now, ARGV[i])
+    found = found + 1
+  end
+end
+
+local function count_queued()
+  if redis.call('ZCARD', ready_key(job)) + redis.call('ZCARD', lag_key(job)) > most then return tonumber(j[5]) or 0 end
+  local n, counted = 0, {}
+  for _, list in ipairs({ ready_key(job), lag_key(job) }) do
+    for _, host in ipairs(redis.call('ZRANGE', list, 0, -1)) do
+      if not counted[host] then n = n + length(host) end
+      counted[host] = true
+    end
+  end
+  return n
+end
+
+local function count_leased()
+  local n, start = 0, job .. ' '
+  for _, group in ipairs(redis.call('ZRANGE', LEASES, 0, -1)) do
+    for _, record in ipairs(redis.call('HVALS', lease_key(group))) do
+      if string.sub(record, 1, #start) == start then n = n + 1 end
+    end
+  end
+  return n
+end
+
+local missing, surplus = 0, 0
+local function put_right(field, counted, is)
+  local by = is - (tonumber(counted) or 0)
+  if by < 0 then missing = missing - by else surplus = surplus + by end
+  if repairs then add(job, field, by) end
+end
+
+put_right('queued', j[5], count_queued())
+put_right('delayed', j[6], redis.call('ZCARD', delayed_key(job)))
+put_right('leased', j[7], count_leased())
+if not repairs then return { missing, surplus, 0, 0, 0 } end
+write_sums()
+
+-- The two equations: what is nowhere was dropped, what nobody has counted was admitted.
+local sums_of = redis.call('HMGET', job_key(job), 'admitted', 'queued', 'delayed', 'leased', 'done', 'dead', 'dropped')
+local gap = tonumber(sums_of[1]) or 0
+for i = 2, #sums_of do gap = gap - (tonumber(sums_of[i]) or 0) end
+if gap > 0 then
+  add(job, 'dropped', gap)
+elseif gap < 0 then
+  add(job, 'admitted', -gap)
+  add(job, 'seen', -gap)
+end
+write_sums()
+if ends_now(job) then return { missing, surplus, found, 0, 1 } end
+local before = in_rotation()
+refresh_due(job)
+return { missing, surplus, found, not before and in_rotation() and 1 or 0, 0 }

@@ -1,0 +1,100 @@
+"""Leftovers in the stores: archive folders and rows of jobs that there are not, segments that no row points to.
+
+A folder or a segment goes only when it has not been written for a day, and only where the archive is this database's
+alone.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import structlog
+
+from shoal.chores import Chore, Repairs, Window
+from shoal.store.archive import ArchiveReader
+from shoal.store.folders import ArchiveFolders
+from shoal.store.orphans import Orphans
+
+log = structlog.get_logger()
+
+EVERY = timedelta(minutes=10)
+UNTOUCHED = timedelta(days=1)
+"""A worker that still writes has written since."""
+SECOND_LOOK = timedelta(minutes=5)
+"""A segment must be found without rows twice, so far apart: a database that was away gets the rows it has missed."""
+FOLDERS_AT_ONCE = 2_000
+QUERIED_AT_ONCE = 20
+"""Jobs of which all pages are looked at for the segments that they need."""
+NAMES_AT_ONCE = 500
+ROWS_AT_ONCE = 2_500
+ROW_BATCHES = 40
+
+
+class Leftovers:
+    """The chores that look for what nobody owns."""
+
+    def __init__(self, orphans: Orphans, folders: ArchiveFolders, archive: ArchiveReader, repairs: Repairs) -> None:
+        self._orphans = orphans
+        self._folders = folders
+        self._archive = archive
+        self._repairs = repairs
+        self._window = Window(FOLDERS_AT_ONCE)
+        self._rows_after = ""
+        self._in_use: dict[str, set[str]] = {}
+        """Job → segments that are known to have rows."""
+        self._suspects: dict[str, float] = {}
+        """Segment without rows → when that was first seen."""
+
+    def chores(self) -> tuple[Chore, ...]:
+        """What is to be done, and how often."""
+        return (Chore("folders", self.folders, EVERY), Chore("rows", self.rows, EVERY))
+
+    def folders(self) -> None:
+        """Folders of jobs that there are not, and segments of others that nothing points to."""
+        if not self._folders.is_ours_alone():
+            log.warning("archive_shared", hint="other databases have jobs here: nothing is removed as left over")
+            return
+        names = self._window.next(self._folders.jobs())
+        unknown = set(self._orphans.unknown(names))
+        for job in unknown:
+            if self._folders.idle(job) >= UNTOUCHED:
+                self._archive.remove(job)
+                self._repairs.note("archive_folders", 1, job)
+        queried = 0
+        for job in names:
+            if job not in unknown and queried < QUERIED_AT_ONCE:
+                queried += self._segments(job)
+
+    def _segments(self, job: str) -> bool:
+        """Tells whether the database had to be asked."""
+        known = self._in_use.setdefault(job, set())
+        old = [file.key for file in self._folders.segments(job) if file.idle >= UNTOUCHED and file.key not in known]
+        if not old:
+            return False
+        known.update(self._orphans.segments_in_use(job))
+        now = time.monotonic()
+        for key in old:
+            if key in known:
+                self._suspects.pop(key, None)
+            elif key not in self._suspects:
+                self._suspects[key] = now
+            elif now - self._suspects[key] >= SECOND_LOOK.total_seconds():
+                self._folders.remove_segment(key)
+                self._suspects.pop(key)
+                self._repairs.note("segments", 1, job)
+        return True
+
+    def rows(self) -> None:
+        """Rows of jobs that there are not: of a worker that stored a page after its job was removed."""
+        names = self._orphans.jobs_with_rows(self._rows_after, NAMES_AT_ONCE)
+        self._rows_after = names[-1] if len(names) == NAMES_AT_ONCE else ""
+        for job in self._orphans.unknown(names):
+            gone = 0
+            for _ in range(ROW_BATCHES):
+                batch = self._orphans.remove_rows(job, ROWS_AT_ONCE)
+                gone += batch
+                if not batch:
+                    break
+            if gone:
+                self._repairs.note("rows", gone, job)

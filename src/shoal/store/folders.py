@@ -1,0 +1,96 @@
+"""The archive as folders of jobs: what is there, how large it is, and how old. Rows are not asked."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from shoal.errors import ArchiveUnavailable
+
+SEGMENT = ".warc.gz"
+_OWNERS = ".owners"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """One segment on the disk."""
+
+    key: str
+    """As rows name it."""
+    size: int
+    idle: timedelta
+    """Since it was last written."""
+
+
+class ArchiveFolders:
+    """The folders under the archive's root.
+
+    An archive that several databases share has several owners: nobody can tell then what belongs to nobody.
+    """
+
+    def __init__(self, root: Path, owner: str) -> None:
+        self._root = root
+        self._owner = owner
+        """A name of the database, the same for all who use it."""
+
+    def is_ours_alone(self) -> bool:
+        """Write down whose archive this is; False when somebody else has done so as well, or there is no archive."""
+        with _translated(self._root):
+            if not self._root.is_dir():
+                return False
+            owners = self._root / _OWNERS
+            owners.mkdir(exist_ok=True)
+            (owners / self._owner).touch()
+            return [path.name for path in owners.iterdir()] == [self._owner]
+
+    def jobs(self) -> list[str]:
+        """Every folder that a job may have made, by name."""
+        with _translated(self._root):
+            if not self._root.is_dir():
+                return []
+            with os.scandir(self._root) as entries:
+                return sorted(e.name for e in entries if e.name.isalnum() and e.is_dir(follow_symlinks=False))
+
+    def segments(self, job: str) -> list[SegmentFile]:
+        """The segments of a job."""
+        return [
+            SegmentFile(f"{job}/{name}", stat.st_size, timedelta(seconds=max(0.0, time.time() - stat.st_mtime)))
+            for name, stat in self._files(job)
+            if name.endswith(SEGMENT)
+        ]
+
+    def size(self, job: str) -> int:
+        """Bytes of everything in a job's folder."""
+        return sum(stat.st_size for _, stat in self._files(job))
+
+    def idle(self, job: str) -> timedelta:
+        """Since anything in a job's folder, or the folder itself, was last written."""
+        with _translated(self._root):
+            newest = max([(self._root / job).stat().st_mtime, *(stat.st_mtime for _, stat in self._files(job))])
+        return timedelta(seconds=max(0.0, time.time() - newest))
+
+    def remove_segment(self, key: str) -> None:
+        """Delete one segment; one that is gone is no trouble."""
+        with _translated(self._root):
+            (self._root / key).unlink(missing_ok=True)
+
+    def _files(self, job: str) -> list[tuple[str, os.stat_result]]:
+        with _translated(self._root):
+            try:
+                with os.scandir(self._root / job) as entries:
+                    return [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+            except FileNotFoundError:
+                return []
+
+
+@contextmanager
+def _translated(root: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as exc:
+        raise ArchiveUnavailable(f"cannot read the archive under {root}: {exc.strerror or exc}") from exc

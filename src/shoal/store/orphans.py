@@ -1,0 +1,77 @@
+"""What nobody points to any more: rows of jobs that there are not, and which folders and segments rows still need."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from shoal.store.tables import dead_letters, idempotency, items, jobs, pages, submissions
+from shoal.store.trouble import translated_errors
+
+ASK_AT_ONCE = 500
+_OF_JOBS = (pages, items, dead_letters, submissions)
+
+
+class Orphans:
+    """Questions to the database about what has lost its owner."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def unknown(self, names: Sequence[str]) -> list[str]:
+        """Those of the jobs that the database does not have; one that is being removed is known."""
+        known: set[str] = set()
+        with translated_errors(), self._engine.connect() as connection:
+            for start in range(0, len(names), ASK_AT_ONCE):
+                query = sa.select(jobs.c.id).where(jobs.c.id.in_(names[start : start + ASK_AT_ONCE]))
+                known.update(connection.execute(query).scalars())
+        return [name for name in names if name not in known]
+
+    def segments_in_use(self, job: str) -> set[str]:
+        """Segments that a row of the job points to; looks at all its pages."""
+        query = sa.select(pages.c.archive_key).where(pages.c.job == job, pages.c.archive_key.is_not(None)).distinct()
+        with translated_errors(), self._engine.connect() as connection:
+            return set(connection.execute(query).scalars())
+
+    def jobs_with_rows(self, after: str, at_most: int) -> list[str]:
+        """Names of jobs that rows bear, from behind this one on; each is found by one look into an index."""
+        found: list[str] = []
+        with translated_errors(), self._engine.connect() as connection:
+            while len(found) < at_most:
+                firsts = [
+                    connection.execute(sa.select(sa.func.min(table.c.job)).where(table.c.job > after)).scalar()
+                    for table in _OF_JOBS
+                ]
+                names = [name for name in firsts if name is not None]
+                if not names:
+                    break
+                after = min(names)
+                found.append(after)
+        return found
+
+    def remove_rows(self, job: str, at_most: int) -> int:
+        """Delete rows of a job that there is not, at most so many of each table; returns how many went."""
+        gone = 0
+        with translated_errors(), self._engine.begin() as connection:
+            if connection.execute(sa.select(jobs.c.id).where(jobs.c.id == job)).first():
+                return 0
+            for table in _OF_JOBS:
+                first = sa.select(table.c.id).where(table.c.job == job).order_by(table.c.id).limit(at_most)
+                gone += connection.execute(sa.delete(table).where(table.c.id.in_(first))).rowcount
+            connection.execute(sa.delete(idempotency).where(idempotency.c.job == job))
+        return gone
+
+
+def owner_of(url: str, archive: Path) -> str:
+    """A name for a database as seen from its archive: without its secrets, and the same after both have moved."""
+    parsed = sa.make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        text = os.path.relpath(parsed.database or "", archive)
+    else:
+        text = f"{parsed.get_backend_name()} {parsed.host or ''} {parsed.port or ''} {parsed.database or ''}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,37 @@
+"""Giving the disk back what deleted rows took: SQLite keeps it until it is asked, PostgreSQL sees to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from shoal.store.trouble import translated_errors
+
+_CHECKPOINT = sa.text("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """The size of the database file, in bytes."""
+
+    before: int
+    after: int
+
+
+def vacuum(engine: Engine) -> Reclaimed | None:
+    """Write the database anew without its holes; None where the server does so by itself.
+
+    Writers wait meanwhile, and the disk needs room for a second copy.
+    """
+    file = engine.url.database
+    if engine.dialect.name != "sqlite" or not file:
+        return None
+    with translated_errors(), engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(_CHECKPOINT)  # else much of it stands in the journal beside the file
+        before = Path(file).stat().st_size
+        connection.execute(sa.text("VACUUM"))
+        connection.execute(_CHECKPOINT)
+    return Reclaimed(before, Path(file).stat().st_size)

@@ -1,0 +1,109 @@
+"""`shoal prune`: what it shows, what it removes, what it refuses; and what `--keep` is taken for."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.command import Shoal
+from tests.site.server import Server
+
+TABLES = ("jobs", "submissions", "pages", "items", "dead_letters")
+
+
+def _rows(shoal: Shoal) -> int:
+    connection = sqlite3.connect(shoal.home / "shoal.db")
+    try:
+        return sum(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES)
+    finally:
+        connection.close()
+
+
+def _folders(shoal: Shoal) -> list[Path]:
+    return sorted(path for path in (shoal.home / "archive").glob("[a-z0-9]*") if path.is_dir())
+
+
+def _scrape(shoal: Shoal, *urls: str, more: tuple[str, ...] = ()) -> str:
+    done = shoal.run("scrape", *urls, "--rate", "unlimited", "--workers", "1", "--json", *more)
+    assert done.code in (0, 1), done.err
+    return done.json["job"]
+
+
+@pytest.fixture
+def stocked(shoal: Shoal, bookshop: Server) -> tuple[Shoal, str]:
+    """(commands on a home with one finished job, its id)"""
+    urls = [bookshop.link(path) for path in ("/", "/about", "/books/the-lost-folio")]
+    return shoal, _scrape(shoal, *urls, more=("--field", "title=h1"))
+
+
+def test_a_dry_run_shows_what_would_go_and_changes_nothing(stocked: tuple[Shoal, str]) -> None:
+    shoal, job = stocked
+    before, folders = _rows(shoal), _folders(shoal)
+    done = shoal.run("prune", "--older-than", "0s", "--dry-run", "--json")
+    assert done.code == 0, done.err
+    (shown,) = done.json["jobs"]
+    assert (shown["id"], shown["state"], shown["pages"]) == (job, "finished", 2)
+    size = sum(path.stat().st_size for path in folders[0].iterdir())
+    assert (done.json["pages"], done.json["bytes"], done.json["removed"]) == (2, size, 0)
+    assert job in done.err
+    assert "1 job in all: 2 pages" in done.err
+    assert (_rows(shoal), _folders(shoal)) == (before, folders)
+
+
+def test_everything_of_an_old_job_goes_and_the_file_shrinks(stocked: tuple[Shoal, str]) -> None:
+    shoal, job = stocked
+    done = shoal.run("prune", "--older-than", "0s", "--yes", "--vacuum", "--json")
+    assert done.code == 0, done.err
+    assert (done.json["removed"], done.json["left"]) == (1, 0)
+    assert done.json["vacuum"]["after"] <= done.json["vacuum"]["before"]
+    assert (_rows(shoal), _folders(shoal)) == (0, [])
+    gone = shoal.run("status", job)
+    assert (gone.code, "there is no job" in gone.err) == (1, True)
+    again = shoal.run("prune", "--older-than", "0s", "--yes", "--json")
+    assert (again.code, again.json["jobs"]) == (0, [])
+
+
+def test_jobs_that_are_not_old_enough_or_ended_otherwise_stay(stocked: tuple[Shoal, str]) -> None:
+    shoal, _ = stocked
+    before = _rows(shoal)
+    for choice in (("1h",), ("0s", "--state", "cancelled"), ("0s", "--label", "nightly")):
+        done = shoal.run("prune", "--older-than", *choice, "--yes", "--json")
+        assert (done.code, done.json["jobs"], done.json["removed"]) == (0, [], 0), done.err
+        assert "no job has ended longer ago" in done.err
+    assert _rows(shoal) == before
+
+
+def test_without_somebody_to_ask_nothing_goes(stocked: tuple[Shoal, str]) -> None:
+    shoal, _ = stocked
+    before = _rows(shoal)
+    done = shoal.run("prune", "--older-than", "0s")
+    assert done.code == 2
+    assert "--yes" in done.err
+    assert _rows(shoal) == before
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ((), "--older-than 30d"),
+        (("--older-than", "30"), "'30': write a number and a unit"),
+        (("--older-than", "soon"), "'soon': write a number and a unit"),
+        (("--older-than", "30d", "--state", "running"), "running: only jobs that have ended can go"),
+        (("--older-than", "30d", "--state", ","), "(none given)"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(shoal: Shoal, args: tuple[str, ...], says: str) -> None:
+    done = shoal.run("prune", *args)
+    assert done.code == 2
+    assert says in done.err
+    assert done.out == ""
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(("keep", "says"), [("30", "greater than or equal to 3600"), ("soon", "keep")])
+def test_a_keep_that_cannot_be_meant_is_refused(shoal: Shoal, bookshop: Server, keep: str, says: str) -> None:
+    done = shoal.run("crawl", bookshop.url, "--keep", keep)
+    assert done.code == 2
+    assert says in done.err
