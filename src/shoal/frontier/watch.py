@@ -23,6 +23,7 @@ from shoal.core.model import (
     WorkerBeat,
 )
 from shoal.frontier.scripts import Scripts, connect, translated_errors
+from shoal.frontier.troubles import TroubleBoard
 
 READ_EVENTS_AT_MOST = 1_000
 
@@ -34,6 +35,7 @@ class Watch:
         self._client = client
         self._prefix = prefix
         self._scripts = Scripts(client, prefix)
+        self.board = TroubleBoard(client, prefix)
 
     @classmethod
     def at(cls, url: str, prefix: str = "shoal", *, timeout_s: float = 10.0) -> Watch:
