@@ -77,7 +77,7 @@ class FrontierCollector(Collector):
         yield from self._queues()
         yield from self._sums()
         yield from self._workers()
-        yield _troubles({trouble.what for trouble in self._watch.board.troubles()})
+        yield _troubles({trouble.what for trouble in self._watch.troubles()})
         yield from self._outages()
         yield from _hosts(self._watch.hosts(HOSTS_LOOKED_AT))
 
@@ -115,7 +115,7 @@ class FrontierCollector(Collector):
 
     def _outages(self) -> Iterator[Metric]:
         counted = CounterMetricFamily("shoal_outages", "Times that a worker process had to wait", labels=["what"])
-        for what, times in self._watch.board.outages().items():
+        for what, times in self._watch.outages().items():
             counted.add_metric([what.value], times)
         yield counted
 
