@@ -176,10 +176,12 @@ def test_a_database_that_keeps_every_thread_waiting_costs_no_lease(plant: Plant,
     """A delivery and a copy of robots.txt wait for the lock, and renewals do not wait behind them."""
     other = sqlite3.connect(tmp_path / "shoal.db", isolation_level=None, check_same_thread=False)
     seen: list[tuple[str, str]] = []
+    taken: list[int] = []
 
     def unlock() -> None:
         status = plant.frontier.status(job)
         seen.extend((trouble.what, trouble.message) for trouble in (status.troubles if status else ()))
+        taken.append(plant.frontier.reap()[0])  # as another worker would do by now
         other.execute("COMMIT")
 
     def lock(_run: Slice) -> None:
@@ -192,6 +194,7 @@ def test_a_database_that_keeps_every_thread_waiting_costs_no_lease(plant: Plant,
         plant.run(lock, lease_s=1)
         assert len(site.hits) == 30
     other.close()
+    assert taken == [0]
     assert seen == [("database", "the database does not answer")]
     assert plant.watch.troubles() == ()
     assert plant.watch.outages()[Need.DATABASE] == 1
