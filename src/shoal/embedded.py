@@ -28,6 +28,8 @@ from shoal.frontier.scripts import connect, server_version
 START_DEADLINE_S = 40.0
 LOAD_DEADLINE_S = 120.0
 """A large append-only file takes its time to read."""
+SILENCE_DEADLINE_S = 10.0
+"""A server that runs and says nothing for so long is frozen, or its machine is."""
 _MAX_SOCKET_PATH = 100
 _OLDEST = (7, 0)
 
@@ -61,7 +63,7 @@ def hold_embedded(home: Path) -> Hold:
     try:
         with (folder / "start.lock").open("a") as starting:
             fcntl.flock(starting, fcntl.LOCK_EX)
-            if not _answers(socket):
+            if not _answers(socket) and not _is_guarded(folder, socket):
                 _start(folder, socket)
     except BaseException:
         lock.close()
@@ -104,6 +106,31 @@ def _answers(socket: Path) -> bool:
         return False
     finally:
         client.close()
+    return True
+
+
+def _is_guarded(folder: Path, socket: Path) -> bool:
+    """Does somebody keep a server alive there? Then it will answer; a second one would open the same files."""
+    try:
+        claim = (folder / "guardian.pid").open()
+    except FileNotFoundError:
+        return False
+    with claim:
+        deadline = time.monotonic() + SILENCE_DEADLINE_S
+        while not _free(claim):
+            if _answers(socket):
+                return True
+            if time.monotonic() > deadline:
+                raise RedisUnavailable(f"the embedded Redis under {folder} runs and does not answer: is it frozen?")
+            time.sleep(0.02)
+    return False
+
+
+def _free(claim: IO[str]) -> bool:
+    try:
+        fcntl.flock(claim, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
     return True
 
 

@@ -6,7 +6,8 @@ then nobody is left. A command that comes at that moment waits for the lock, fin
 
     python guardian.py users.lock guardian.pid -- redis-server --port 0 …
 
-It leaves its parent at once, so that no command has to wait for it, and writes down its process id.
+It leaves its parent at once, so that no command has to wait for it, and writes down its process id. It holds a lock on
+the file with its id for as long as it lives: who gets no answer from the server can tell whether one is guarded.
 """
 
 from __future__ import annotations
@@ -81,6 +82,13 @@ def _leave_parent(pid_path: str) -> None:
         os._exit(0)
 
 
+def _claim(pid_path: str) -> IO[str]:
+    file = open(pid_path, "a")  # noqa: PTH123, SIM115 - open until this process ends
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
 if __name__ == "__main__":
     _leave_parent(sys.argv[2])
+    claim = _claim(sys.argv[2])
     guard(sys.argv[1], sys.argv[4:])

@@ -25,6 +25,7 @@ from shoal.control import EDITABLE
 from shoal.core.model import Counters, HostStatus, Load, Outcome, QueueDepth, WorkerBeat
 from shoal.core.retry import RETRIED_REASONS, RetryPolicy
 from shoal.core.spec import JobSpec
+from shoal.core.trouble import Need, Trouble
 from shoal.core.url import MAX_URL_CHARS, parse
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.keys import KEYS
@@ -299,6 +300,12 @@ class StillWatch(Watch):
 
     def workers(self) -> list[WorkerBeat]:
         return []
+
+    def troubles(self) -> tuple[Trouble, ...]:
+        return ()
+
+    def outages(self) -> dict[Need, int]:
+        return {Need.DATABASE: 1}
 
     def hosts(self, limit: int, before: tuple[int, str] | None = None) -> list[HostStatus]:
         rest = timedelta(seconds=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import time
 from collections.abc import Generator
 from dataclasses import replace
@@ -19,6 +20,7 @@ from shoal.api.answers import HostView
 from shoal.core.ledger import Ask
 from shoal.core.manners import LimitSource
 from shoal.core.model import ALL_QUEUES, Breaker, Decision, HostStatus, Lane, Outcome, Settlement, WorkerBeat
+from shoal.core.trouble import Need, Trouble
 from shoal.frontier.frontier import HostChange
 from shoal.frontier.scripts import connect
 from shoal.frontier.watch import Watch
@@ -314,6 +316,27 @@ def test_stats_add_everything_up(desk: Desk) -> None:
     assert 0 < stats["frontier"]["memory_bytes"] < stats["frontier"]["max_memory_bytes"]
 
 
+def test_what_workers_cannot_use_is_told_wherever_people_look(desk: Desk) -> None:
+    _beat(desk)
+    job = desk.submit(URL)
+    board = desk.platform.frontier.board
+    board.tell("host:7", [Trouble(Need.ARCHIVE, "no space left", 12_000)], {Need.ARCHIVE: 1})
+    stats = told(desk.get("stats"))
+    (trouble,) = stats["troubles"]
+    assert (trouble["what"], trouble["message"], trouble["worker"]) == ("archive", "no space left", "host:7")
+    assert 12 <= trouble["seconds"] < 15
+    assert stats["outages"] == {"redis": 0, "database": 0, "archive": 1}
+    assert re.fullmatch(r"paused for 1\d s: no space left", desk.job(job)["waiting_for"])
+    metrics = desk.get("/metrics").get_data(as_text=True)
+    assert 'shoal_trouble{what="archive"} 1.0' in metrics
+    assert 'shoal_trouble{what="database"} 0.0' in metrics
+    assert 'shoal_outages_total{what="archive"} 1.0' in metrics
+    board.tell("host:7", [], {})
+    assert told(desk.get("stats"))["troubles"] == []
+    assert desk.job(job)["waiting_for"] is None
+    assert 'shoal_trouble{what="archive"} 0.0' in desk.get("/metrics").get_data(as_text=True)
+
+
 # --- health ----------------------------------------------------------------------------------------------------------
 
 
@@ -357,6 +380,7 @@ def test_a_redis_that_is_gone_is_named_and_nothing_hangs(tmp_path: Path) -> None
         refused(desk.delete(f"jobs/{job}"), 503)
         metrics = desk.get("/metrics").get_data(as_text=True)
         assert "shoal_redis_up 0.0" in metrics
+        assert 'shoal_trouble{what="redis"} 1.0' in metrics
     finally:
         desk_of.__exit__(None, None, None)
 

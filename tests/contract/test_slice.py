@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from shoal.control import Control, Ending
 from shoal.core.ledger import Ask
 from shoal.core.model import Counters, JobState, Request
 from shoal.core.spec import JobSpec
+from shoal.core.trouble import Need
 from shoal.core.url import parse
 from shoal.errors import StoreUnavailable
 from shoal.fetch.http import HttpClient
@@ -104,9 +106,11 @@ class Plant:
     def control(self) -> Control:
         return Control(self.frontier, self.jobs, self.pages, self.intake, self.ending, no_ring)
 
-    def run(self, after: Callable[[Slice], object] = lambda _slice: None, grace_s: float = 1.0) -> SliceReport:
+    def run(
+        self, after: Callable[[Slice], object] = lambda _slice: None, grace_s: float = 1.0, lease_s: float = 60
+    ) -> SliceReport:
         """One slice to its end; `after` may talk to it once it runs."""
-        limits = SliceLimits(QUEUES, 16, timedelta(seconds=60), timedelta(seconds=30), timedelta(seconds=grace_s))
+        limits = SliceLimits(QUEUES, 16, timedelta(seconds=lease_s), timedelta(seconds=30), timedelta(seconds=grace_s))
         return asyncio.run(self._run(limits, after))
 
     async def _run(self, limits: SliceLimits, after: Callable[[Slice], object]) -> SliceReport:
@@ -167,6 +171,52 @@ def test_a_slice_crawls_a_site_to_its_end_and_says_so(plant: Plant) -> None:
     for row in pages:
         assert row.archive is not None
         assert ArchiveReader(plant.root).read(row.archive).url == row.url
+
+
+def test_a_database_that_keeps_every_thread_waiting_costs_no_lease(plant: Plant, tmp_path: Path) -> None:
+    """A delivery and a copy of robots.txt wait for the lock, and renewals do not wait behind them."""
+    other = sqlite3.connect(tmp_path / "shoal.db", isolation_level=None, check_same_thread=False)
+    seen: list[tuple[str, str]] = []
+    taken: list[int] = []
+
+    def unlock() -> None:
+        status = plant.frontier.status(job)
+        seen.extend((trouble.what, trouble.message) for trouble in (status.troubles if status else ()))
+        taken.append(plant.frontier.reap()[0])  # as another worker would do by now
+        other.execute("COMMIT")
+
+    def lock(_run: Slice) -> None:
+        other.execute("BEGIN EXCLUSIVE")
+        asyncio.get_running_loop().call_later(3.5, unlock)
+
+    with serve(LinkedSite(pages=30, links=10, size=1_000)) as site, serve(LinkedSite(pages=5)) as second:
+        job = plant.submit(site.url)
+        polite = plant.submit(second.url, robots=True)
+        plant.run(lock, lease_s=1)
+        assert len(site.hits) == 30
+    other.close()
+    assert taken == [0]
+    assert seen == [("database", "the database does not answer")]
+    assert plant.watch.troubles() == ()
+    assert plant.watch.outages()[Need.DATABASE] == 1
+    for each, pages in ((job, 30), (polite, 5)):
+        assert (plant.counters(each).lost, plant.counters(each).done) == (0, pages)
+
+
+def test_while_a_store_is_down_nothing_more_is_leased(plant: Plant) -> None:
+    plant.pages.failures = 4
+    with serve(LinkedSite(pages=400, links=80, size=1_000)) as site:
+        job = plant.submit(site.url)
+        asked: list[int] = []
+
+        def look(_run: Slice) -> None:
+            for moment in (0.6, 1.2):
+                asyncio.get_running_loop().call_later(moment, lambda: asked.append(len(site.hits)))
+
+        plant.run(look)
+    assert asked[0] == asked[1] <= 16
+    assert plant.counters(job).done == 400
+    assert plant.watch.outages() == {Need.REDIS: 0, Need.DATABASE: 1, Need.ARCHIVE: 0}
 
 
 def test_a_store_that_is_down_for_a_while_costs_time_and_nothing_else(plant: Plant) -> None:

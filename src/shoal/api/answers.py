@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from shoal.api.schemas import HostState
 from shoal.core.manners import LimitSource
 from shoal.core.model import Breaker, Engine, JobState, Lane
+from shoal.core.trouble import Need
 
 
 class Problem(BaseModel):
@@ -320,6 +321,13 @@ class Capacity(BaseModel):
     max_memory_bytes: int
 
 
+class TroubleView(BaseModel):
+    what: Need
+    message: str
+    seconds: float = Field(description="How long it has lasted.")
+    worker: str = Field(description="The process that waits.")
+
+
 class StatsView(BaseModel):
     version: str
     jobs: dict[str, int] = Field(description="Jobs of this key's tenant, by state.")
@@ -330,6 +338,8 @@ class StatsView(BaseModel):
     leases_reaped: int
     fence_refusals: int
     slices: int
+    troubles: list[TroubleView] = Field(description="What workers cannot use at the moment.")
+    outages: dict[str, int] = Field(description="How often worker processes had to wait for what.")
 
 
 class Health(BaseModel):

@@ -20,6 +20,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from shoal.core.model import HostStatus
+from shoal.core.trouble import Need
 from shoal.errors import RedisUnavailable
 from shoal.frontier.audit import REPAIRED
 from shoal.frontier.watch import Watch
@@ -68,6 +69,7 @@ class FrontierCollector(Collector):
             yield from self._collect()
         except RedisUnavailable:
             yield GaugeMetricFamily("shoal_redis_up", "Does Redis answer?", value=0)
+            yield _troubles({Need.REDIS})
 
     def _collect(self) -> Iterator[Metric]:
         load = self._watch.load()
@@ -76,6 +78,8 @@ class FrontierCollector(Collector):
         yield from self._queues()
         yield from self._sums()
         yield from self._workers()
+        yield _troubles({trouble.what for trouble in self._watch.troubles()})
+        yield from self._outages()
         yield from _hosts(self._watch.hosts(HOSTS_LOOKED_AT))
 
     def _queues(self) -> Iterator[Metric]:
@@ -116,6 +120,19 @@ class FrontierCollector(Collector):
         processes = sum(beat.processes for beat in workers)
         yield GaugeMetricFamily("shoal_worker_processes", "Their processes", value=processes)
         yield GaugeMetricFamily("shoal_slices_active", "Slices under way", value=sum(beat.active for beat in workers))
+
+    def _outages(self) -> Iterator[Metric]:
+        counted = CounterMetricFamily("shoal_outages", "Times that a worker process had to wait", labels=["what"])
+        for what, times in self._watch.outages().items():
+            counted.add_metric([what.value], times)
+        yield counted
+
+
+def _troubles(met: set[Need]) -> Metric:
+    gauge = GaugeMetricFamily("shoal_trouble", "Is something away that workers need?", labels=["what"])
+    for what in Need:
+        gauge.add_metric([what.value], int(what in met))
+    return gauge
 
 
 def _hosts(hosts: list[HostStatus]) -> Iterator[Metric]:

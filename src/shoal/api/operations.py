@@ -165,6 +165,8 @@ def show_stats() -> Response:
             "leases_reaped": stats.get("reaped", 0),
             "fence_refusals": stats.get("late", 0),
             "slices": stats.get("slices", 0),
+            "troubles": [present.trouble(met) for met in watch.troubles()],
+            "outages": {what.value: times for what, times in watch.outages().items()},
         }
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 from shoal.core.model import AdmitReport, JobStatus, WorkerBeat
 from shoal.core.proxies import ProxyPool
 from shoal.core.spec import JobSpec
+from shoal.core.trouble import Trouble, explain
 from shoal.hosts import HostReport
 from shoal.store.export import ask_record, iso, limit
 from shoal.store.host_limits import HostLimit
@@ -48,7 +49,7 @@ def job(row: JobRow, waiting_for: str | None = None) -> dict[str, Any]:
         "engine": row.spec.engine.value,
         "request_id": row.request_id,
         "created_at": iso(row.created_ms),
-        "waiting_for": waiting_for,
+        "waiting_for": waiting_for or (explain(row.status.troubles) if row.status else None),
         **(progress(row.status) if row.status else _no_progress()),
         "spec": spec(row.spec),
         "links": links(row.id),
@@ -193,6 +194,15 @@ def _word(said: HostLimit | None) -> dict[str, Any] | None:
 
 def entry(row: Entry) -> dict[str, Any]:
     return {"id": row.id, **ask_record(row.ask)}
+
+
+def trouble(met: Trouble) -> dict[str, Any]:
+    return {
+        "what": met.what.value,
+        "message": met.message,
+        "seconds": round(met.lasted_ms / 1000, 1),
+        "worker": met.worker,
+    }
 
 
 def worker(beat: WorkerBeat) -> dict[str, Any]:

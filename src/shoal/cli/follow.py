@@ -11,12 +11,12 @@ from datetime import timedelta
 from shoal.cli.crew import Crew
 from shoal.cli.interrupts import Interrupts
 from shoal.cli.output import Writer, open_writer
-from shoal.cli.progress import Display, live_display, summary
+from shoal.cli.progress import Absence, Display, ask_until_answered, live_display, summary
 from shoal.cli.talk import print_json, say, status_json
 from shoal.cli.view import View, format_of
 from shoal.core.model import JobState, JobStatus
 from shoal.core.spec import JobSpec
-from shoal.errors import NotFound, RedisUnavailable, ShoalError, Unavailable
+from shoal.errors import NotFound, ShoalError, Unavailable
 from shoal.observe import set_up_logs
 from shoal.store.export import PAGE_COLUMNS, Record, item_columns, item_record, page_record
 from shoal.store.pages import PageStore
@@ -127,26 +127,20 @@ def _open_tail(stack: ExitStack, pages: PageStore, job: str, spec: JobSpec, view
 def _watch(
     platform: Platform, job: str, crew: Crew, display: Display, tail: Tail | None, stopped: Callable[[], bool]
 ) -> JobStatus:
-    lookout = Lookout(platform)
+    lookout, absence = Lookout(platform), Absence()
     while True:
         lookout.look()
         try:
-            status = platform.control.status(job)
+            status = ask_until_answered(lambda: platform.control.status(job), absence, stopped)
         except NotFound:
             if platform.jobs.get(job) is None or stopped():
                 raise
             lookout.look_now()
             time.sleep(POLL_S)
             continue
-        except RedisUnavailable as exc:
-            say(f"waiting for Redis: {exc}")
-            time.sleep(1)
-            if stopped():
-                raise
-            continue
         display.show(status)
         if tail:
-            tail.catch_up()
+            ask_until_answered(tail.catch_up, absence, stopped)
         if status.state is not JobState.RUNNING or stopped():
             return status
         crew.check()

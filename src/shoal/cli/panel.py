@@ -14,6 +14,7 @@ from rich.text import Text
 from shoal.cli.progress import Speed, failures
 from shoal.cli.talk import human_bytes, human_seconds
 from shoal.core.model import JobStatus
+from shoal.core.trouble import explain
 
 
 class LivePanel:
@@ -57,6 +58,8 @@ def render(title: str, status: JobStatus, speed: Speed) -> Panel:
 
 def _details(status: JobStatus) -> list[Text]:
     lines: list[Text] = []
+    if paused := explain(status.troubles):
+        lines.append(Text(paused, style="yellow"))
     if reasons := failures(status):
         told = "  ".join(f"{reason} {count}" for reason, count in reasons[:5])
         lines.append(Text(f"not fetched: {told}", style="red"))

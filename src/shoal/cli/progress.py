@@ -5,15 +5,21 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from shoal.cli.talk import human_bytes, human_seconds, say
 from shoal.core.model import JobStatus
+from shoal.core.trouble import explain, gist
+from shoal.errors import Unavailable
 
 PLAIN_EVERY_S = 2.0
 RATE_WINDOW_S = 5.0
+ASK_AGAIN_S = 1.0
+ABSENT_EVERY_S = 5.0
+
+T = TypeVar("T")
 
 
 class Speed:
@@ -68,6 +74,44 @@ class PlainLines:
             say(line(status, self._speed))
 
 
+class Absence:
+    """Redis or the database does not answer the command itself: said at first and now and then, until it is over."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._again = 0.0
+
+    def met(self, error: Unavailable, asked_at: float) -> None:
+        """The question asked at this time (`time.monotonic`) was not answered."""
+        now = time.monotonic()
+        self._since = asked_at if self._since is None else self._since
+        if now >= self._again:
+            self._again = now + ABSENT_EVERY_S
+            say(f"paused for {human_seconds(now - self._since)}: {gist(error)}; waiting for it")
+
+    def over(self) -> None:
+        """It answers."""
+        if self._since is not None:
+            say(f"going on after {human_seconds(time.monotonic() - self._since)}")
+        self._since, self._again = None, 0.0
+
+
+def ask_until_answered(ask: Callable[[], T], absence: Absence, stopped: Callable[[], bool] = lambda: False) -> T:
+    """Ask again until Redis and the database answer; raises Unavailable when told to stop before."""
+    while True:
+        asked_at = time.monotonic()
+        try:
+            answer = ask()
+        except Unavailable as exc:
+            absence.met(exc, asked_at)
+            if stopped():
+                raise
+            time.sleep(ASK_AGAIN_S)
+        else:
+            absence.over()
+            return answer
+
+
 QUIET_S = 3.0
 """A job that waits for longer than this should say why."""
 BUDGETS = {
@@ -93,7 +137,9 @@ def line(status: JobStatus, speed: Speed) -> str:
         parts.append(f"{c.delayed} to retry")
     if c.dead:
         parts.append(f"{c.dead} failed")
-    if c.queued and not c.leased and not speed.pages_per_second and status.elapsed.total_seconds() > QUIET_S:
+    if paused := explain(status.troubles):
+        parts.append(paused)
+    elif c.queued and not c.leased and not speed.pages_per_second and status.elapsed.total_seconds() > QUIET_S:
         parts.append("nothing may be asked now (why: shoal hosts)")
     if (left := speed.seconds_left(status)) is not None:
         parts.append(f"about {human_seconds(left)} left")
@@ -147,4 +193,6 @@ def summary(status: JobStatus) -> list[str]:
         lines.append(f"  retried {c.retries} times" + (f", {c.lost} leases lost" if c.lost else ""))
     if c.pending:
         lines.append(f"  still waiting: {c.pending}")
+    if paused := explain(status.troubles):
+        lines.append(f"  {paused}")
     return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -37,6 +38,7 @@ def status_json(status: JobStatus) -> dict[str, Any]:
         "counters": {name: getattr(counters, name) for name in counters.__slots__},
         "reasons": status.reasons,
         "slowest_hosts": [{"host": h.host, "latency_ms": h.latency_ms} for h in status.slowest],
+        "troubles": [asdict(trouble) for trouble in status.troubles],
     }
 
 

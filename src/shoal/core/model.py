@@ -11,6 +11,7 @@ from datetime import timedelta
 from enum import IntEnum, StrEnum
 
 from shoal.core.manners import Limit, Signal
+from shoal.core.trouble import Trouble
 from shoal.core.url import Url
 
 
@@ -367,6 +368,8 @@ class JobStatus:
     """Pages a second over the last five to ten seconds."""
     rested_ms: int = 0
     """Time that it was paused since its first lease."""
+    troubles: tuple[Trouble, ...] = ()
+    """While it runs: what workers cannot use at the moment."""
 
     @property
     def eta(self) -> timedelta | None:

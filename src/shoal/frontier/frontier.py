@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from enum import Enum
 from typing import cast
@@ -38,6 +38,7 @@ from shoal.core.url import Url
 from shoal.frontier.audit import Audit
 from shoal.frontier.entry import encode, encode_new
 from shoal.frontier.scripts import Arg, Scripts, connect, translated_errors
+from shoal.frontier.troubles import TroubleBoard, read_troubles
 from shoal.frontier.wire import (
     COUNTERS,
     block,
@@ -111,6 +112,7 @@ class Frontier:
         self._scripts = Scripts(client, prefix)
         self.audit = Audit(client, prefix, self._scripts)
         """The same frontier, held against itself."""
+        self.board = TroubleBoard(client, prefix)
 
     @classmethod
     def at(cls, url: str, prefix: str = "shoal", manners: Manners = DEFAULT_MANNERS) -> Frontier:
@@ -353,12 +355,16 @@ class Frontier:
                 pipeline.hgetall(f"{self._prefix}:job:{job}")
                 pipeline.hgetall(f"{self._prefix}:reasons:{job}")
                 pipeline.zrange(f"{self._prefix}:slow:{job}", 0, 4, desc=True, withscores=True)
+            pipeline.hgetall(f"{self._prefix}:troubles")
             pipeline.time()
-            *answers, (seconds, micros) = pipeline.execute()
+            *answers, told, (seconds, micros) = pipeline.execute()
         now = seconds * 1000 + micros // 1000
+        troubles = read_troubles(told, now)
         for i, job in enumerate(jobs):
             values, reasons, slow = answers[3 * i : 3 * i + 3]
-            found.append(read_status(job, values, reasons, slow, now) if values else None)
+            status = read_status(job, values, reasons, slow, now) if values else None
+            troubled = troubles and status and status.state is JobState.RUNNING
+            found.append(replace(status, troubles=troubles) if status and troubled else status)
         return found
 
     def known_jobs(self) -> list[str]:

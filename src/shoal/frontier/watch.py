@@ -22,7 +22,9 @@ from shoal.core.model import (
     QueueDepth,
     WorkerBeat,
 )
+from shoal.core.trouble import Need, Trouble
 from shoal.frontier.scripts import Scripts, connect, translated_errors
+from shoal.frontier.troubles import TroubleBoard
 
 READ_EVENTS_AT_MOST = 1_000
 
@@ -34,6 +36,7 @@ class Watch:
         self._client = client
         self._prefix = prefix
         self._scripts = Scripts(client, prefix)
+        self._board = TroubleBoard(client, prefix)
 
     @classmethod
     def at(cls, url: str, prefix: str = "shoal", *, timeout_s: float = 10.0) -> Watch:
@@ -91,6 +94,14 @@ class Watch:
         with translated_errors("leases"):
             seconds, micros = self._client.time()
             return int(self._client.zcount(f"{self._prefix}:leases", "-inf", seconds * 1000 + micros // 1000))
+
+    def troubles(self) -> tuple[Trouble, ...]:
+        """What workers cannot use at the moment."""
+        return self._board.troubles()
+
+    def outages(self) -> dict[Need, int]:
+        """How often worker processes had to wait for what, since the frontier began."""
+        return self._board.outages()
 
     # --- hosts ---------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,9 @@ HEAD = "0004"
 """The newest migration. Known here so that the usual start does not import Alembic; a test keeps it true."""
 
 BUSY_TIMEOUT_MS = 30_000
+CACHE_KB = 4_000
+"""Of each connection to SQLite. It is full after a few thousand pages, and a worker has as many as it has threads: with
+more, workers would grow for as long as they run. The operating system has the file in memory anyway."""
 _POOL = {
     True: {"pool_size": 64, "max_overflow": 448, "pool_timeout": 10},
     False: {"pool_size": 16, "max_overflow": 16, "pool_timeout": 10},
@@ -67,7 +70,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
         "journal_mode=WAL",
         "synchronous=NORMAL",
         f"busy_timeout={BUSY_TIMEOUT_MS}",
-        "cache_size=-16000",
+        f"cache_size=-{CACHE_KB}",
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()

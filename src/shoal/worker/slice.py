@@ -1,8 +1,9 @@
 """One run of the Celery task: lease, fetch, store, settle, for a bounded time.
 
 The loop keeps up to `sockets` visits under way. Leases and deliveries are calls of the sync core in a small thread
-pool, one per batch. The slice ends when its time is up, when it is told to stop, or when nothing is under way and
-nothing will be due soon; whatever is unfinished then is given back.
+pool, one per batch; renewals have a thread of their own, which no store can block. While a store refuses, nothing more
+is leased, and everybody is told. The slice ends when its time is up, when it is told to stop, or when nothing is under
+way and nothing will be due soon; whatever is unfinished then is given back.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from shoal.errors import FetchError, Unavailable
 from shoal.frontier.frontier import Frontier
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
+from shoal.worker.outage import Outages, Place
 from shoal.worker.result import Result, given_up, put_off
 from shoal.worker.visit import Visitor
 
@@ -133,6 +135,9 @@ class Slice:
         self._results_wait = asyncio.Event()
         self._draining = False
         self._ring_again = 0.0
+        self._steady = ThreadPoolExecutor(1, thread_name_prefix="renew")
+        """For calls of Redis that must not wait behind those of the database."""
+        self._outages = Outages(tools.frontier.board, self._steady)
         self._worked_on = Counter[tuple[str, str]]()
         """(job, its request id) → results delivered."""
 
@@ -143,7 +148,8 @@ class Slice:
 
     async def run(self) -> SliceReport:
         """Work until the slice is over."""
-        helpers = [asyncio.create_task(self._deliver_all()), asyncio.create_task(self._renew_all())]
+        work = (self._deliver_all(), self._renew_all(), self._outages.tell_all())
+        helpers = [asyncio.create_task(each) for each in work]
         try:
             await self._lease_all()
             await self._drain(helpers[0])
@@ -152,6 +158,8 @@ class Slice:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
             await self._tools.visitor.end()
+            await self._outages.end()
+            self._steady.shutdown(wait=False)
             self._log_jobs()
         return self._report
 
@@ -169,10 +177,12 @@ class Slice:
             idle = self._desk.empty  # before the call: what is delivered meanwhile may bring new work
             try:
                 batch = await self._lease(free)
+                self._outages.over(Place.LEASE)
                 backoff = POLL_S
             except Unavailable as exc:
+                self._outages.met(Place.LEASE, exc)
                 log.warning("lease_failed", error=str(exc), retry_s=backoff)
-                await self._wait(backoff)
+                await self._wait_to_stop(backoff)
                 backoff = min(backoff * 2, MAX_BACKOFF_S)
                 continue
             if idle and _brings_nothing(batch):
@@ -182,8 +192,8 @@ class Slice:
         self._report.work_remains = True
 
     def _free(self) -> int:
-        """Sockets to lease for; none while results pile up that cannot be delivered."""
-        if self._desk.undelivered > self._limits.sockets * MAX_PILE:
+        """Sockets to lease for; none while results cannot be delivered."""
+        if self._outages.keep_from_storing or self._desk.undelivered > self._limits.sockets * MAX_PILE:
             return 0
         return self._limits.sockets - len(self._desk.visits)
 
@@ -201,8 +211,7 @@ class Slice:
         for context in self._contexts.values():
             context.links.leased_from(batch.server)
         await self._start_all(batch.leases)
-        for job in batch.ended:
-            await self._in_thread(lambda job=job: self._tools.finalise(job))
+        await self._finalise(batch.ended)
         if batch.expired:
             await self._reap()
         if len(batch.leases) == free and batch.next_due == timedelta() and time.monotonic() >= self._ring_again:
@@ -229,8 +238,15 @@ class Slice:
     async def _reap(self) -> None:
         returned, ended = await self._in_thread(self._tools.frontier.reap)
         log.info("leases_reaped", requests=returned)
-        for job in ended:
-            await self._in_thread(lambda job=job: self._tools.finalise(job))
+        await self._finalise(ended)
+
+    async def _finalise(self, jobs: Sequence[str]) -> None:
+        """Write the ends of jobs down; where that fails, whoever looks at the job next does it."""
+        for job in jobs:
+            try:
+                await self._in_thread(lambda job=job: self._tools.finalise(job))
+            except Unavailable as exc:
+                log.warning("finalise_failed", job=job, error=str(exc))
 
     async def _load_contexts(self, leases: Sequence[Lease]) -> None:
         for job in {lease.job for lease in leases} - self._contexts.keys():
@@ -275,8 +291,7 @@ class Slice:
         except Unavailable as exc:
             log.warning("meet_failed", host=host, error=str(exc))
             return put_off(lease, "store_down", INTRODUCE_DELAY)
-        for job in report.ended:
-            await self._in_thread(lambda job=job: self._tools.finalise(job))
+        await self._finalise(report.ended)
         return None
 
     def _visited(self, task: asyncio.Task[None]) -> None:
@@ -311,6 +326,7 @@ class Slice:
             try:
                 report: SettleReport = await self._in_thread(lambda: self._tools.delivery.deliver(results))
             except Unavailable as exc:
+                self._outages.met(Place.DELIVERY, exc)
                 log.warning("delivery_failed", error=str(exc), results=len(results), retry_s=backoff)
                 await asyncio.sleep(backoff)
                 backoff = min(backoff * 2, MAX_BACKOFF_S)
@@ -319,6 +335,7 @@ class Slice:
                 await self._deliver_apart(results, exc)
                 return
             else:
+                self._outages.over(Place.DELIVERY)
                 self._report.pages += len(results)
                 self._report.late += report.late
                 self._worked_on.update(self._names(result.settlement.lease.job) for result in results)
@@ -346,12 +363,18 @@ class Slice:
             if not groups:
                 continue
             try:
-                lost = await self._in_thread(lambda g=groups: self._tools.frontier.renew(g, self._limits.lease_for))
+                lost = await self._renew(groups)
             except Unavailable as exc:
+                self._outages.met(Place.RENEWAL, exc)
                 log.warning("renew_failed", error=str(exc))
                 continue
+            self._outages.over(Place.RENEWAL)
             if lost:
                 log.warning("leases_lost", groups=len(lost))
+
+    async def _renew(self, groups: set[int]) -> frozenset[int]:
+        frontier, lease_for = self._tools.frontier, self._limits.lease_for
+        return await asyncio.get_running_loop().run_in_executor(self._steady, lambda: frontier.renew(groups, lease_for))
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -420,6 +443,11 @@ class Slice:
         self._wake.clear()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), seconds)
+
+    async def _wait_to_stop(self, seconds: float) -> None:
+        """For this time, whatever happens on the desk: what is away must not be asked all the time."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         context = copy_context()  # for the log lines: they name the task and its submission

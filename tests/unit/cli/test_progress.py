@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shoal.cli import progress
-from shoal.cli.progress import PLAIN_EVERY_S, PlainLines, Silent, Speed, failures, line, live_display, summary
+from shoal.cli.progress import (
+    PLAIN_EVERY_S,
+    Absence,
+    PlainLines,
+    Silent,
+    Speed,
+    ask_until_answered,
+    failures,
+    line,
+    live_display,
+    summary,
+)
+from shoal.cli.talk import status_json
 from shoal.core.model import Counters, JobState, JobStatus
+from shoal.core.trouble import Need, Trouble
+from shoal.errors import RedisUnavailable
 
 START_MS = 1_700_000_000_000
 
@@ -146,3 +162,41 @@ def test_no_panel_overwrites_results_on_the_same_screen(monkeypatch: pytest.Monk
 def test_without_a_terminal_there_are_plain_lines() -> None:
     with live_display("title", quiet=False) as display:
         assert isinstance(display, PlainLines)
+
+
+def test_a_job_that_waits_for_a_store_says_so_and_not_that_hosts_are_to_blame() -> None:
+    locked = Trouble(Need.DATABASE, "the database refused: database is locked", 12_345, "host:7")
+    status = replace(at(20, Counters(admitted=5, queued=5)), troubles=(locked,))
+    told = line(status, Speed())
+    assert told.endswith(", paused for 12 s: the database refused: database is locked")
+    assert "shoal hosts" not in told
+    assert "  paused for 12 s: the database refused: database is locked" in summary(status)
+    assert status_json(status)["troubles"] == [
+        {"what": "database", "message": locked.message, "lasted_ms": 12_345, "worker": "host:7"}
+    ]
+
+
+def test_a_question_is_asked_until_it_is_answered(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "ASK_AGAIN_S", 0.001)
+    answers = iter([RedisUnavailable("Redis did not answer\nat all")] * 3)
+
+    def ask() -> str:
+        if error := next(answers, None):
+            raise error
+        return "here"
+
+    absence = Absence()
+    assert ask_until_answered(ask, absence) == "here"
+    assert ask_until_answered(ask, absence) == "here"
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["paused for 0.0 s: Redis did not answer; waiting for it", "going on after 0.0 s"]
+
+
+def test_who_is_told_to_stop_asks_no_more() -> None:
+    def ask() -> str:
+        raise RedisUnavailable
+
+    with pytest.raises(RedisUnavailable):
+        ask_until_answered(ask, Absence(), lambda: True)

