@@ -141,17 +141,17 @@ def _flush(desk: Desk) -> None:
 
 
 def _saved(desk: Desk) -> dict[str, tuple[int, bytes]]:
-    client = redis.Redis.from_url(redis_urls(desk.platform.settings).frontier)
+    client = cast(Any, redis.Redis).from_url(redis_urls(desk.platform.settings).frontier)
     names = key_names(_client(desk), desk.platform.settings.prefix)
-    return {name: (max(0, cast(Any, client).pttl(name)), cast(Any, client).dump(name)) for name in names}
+    return {name: (max(0, client.pttl(name)), client.dump(name)) for name in names}
 
 
 def _go_back(desk: Desk, saved: dict[str, tuple[int, bytes]]) -> None:
     """The frontier as it was when it was saved."""
     _flush(desk)
-    client = redis.Redis.from_url(redis_urls(desk.platform.settings).frontier)
+    client = cast(Any, redis.Redis).from_url(redis_urls(desk.platform.settings).frontier)
     for name, (lifetime_ms, dumped) in saved.items():
-        cast(Any, client).restore(name, lifetime_ms, dumped)
+        client.restore(name, lifetime_ms, dumped)
 
 
 def _crawl(desk: Desk, **settings: Any) -> str:

@@ -134,6 +134,8 @@ class LeaseBatch:
     """Jobs that came to their end by this call: what was left of them was beyond their budget."""
     server: str = ""
     """The run of the server: one that was started anew may have lost what it was told last."""
+    trusted: bool = True
+    """False: it was started anew, and is to be looked at before it gives anything."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def read_batch(answer: Sequence[Any]) -> LeaseBatch:
         Lease(group, index, *decode_record(record), queue, mark, limit)
         for index, (record, (queue, mark, limit)) in enumerate(zip(cast(list[str], records), terms, strict=True), 1)
     )
-    return LeaseBatch(leases, None if wait < 0 else wait_of(wait), expired, tuple(ended), server)
+    return LeaseBatch(leases, None if wait < 0 else wait_of(wait), expired, tuple(ended), server, trusted=group >= 0)
 
 
 def _terms(chunk: str) -> repeat[tuple[str, Mark, Limit]]:

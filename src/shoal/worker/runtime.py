@@ -145,6 +145,7 @@ class Runtime:
             ring=lambda: self._bell.ring_due(self._settings.lease_queues),
             finalise=platform.ending.finalise,
             threads=self._threads,
+            look=platform.recovery.look,
         )
 
     def _context_of(self, job: str) -> JobContext | None:

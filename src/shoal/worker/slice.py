@@ -84,6 +84,8 @@ class SliceTools:
     """Call another slice: there is more to do than this one can."""
     finalise: Callable[[str], None]
     threads: ThreadPoolExecutor
+    look: Callable[[], None] = lambda: None
+    """Find out what a server that was started anew has lost."""
 
 
 @dataclass(slots=True)
@@ -208,6 +210,8 @@ class Slice:
                 queues=limits.queues, limit=free, lease_for=limits.lease_for, most=most, unproven=UNPROVEN
             )
         )
+        if not batch.trusted:
+            await self._in_thread(self._tools.look)
         for context in self._contexts.values():
             context.links.leased_from(batch.server)
         await self._start_all(batch.leases)

@@ -4,7 +4,8 @@
 -- ARGV[5] requests at once to a host that has no cap and has never answered
 -- ARGV[6] the process that asks: it gets few requests that were lost with others
 -- ARGV[7..] pairs: queue, requests from it at most; the most urgent queue first
--- returns {group, ms until more is due (0 = at once, -1 = nothing waits), expired leases,
+-- returns {group (-1 = the server was started anew, and nobody has looked),
+--   ms until more is due (0 = at once, -1 = nothing waits), expired leases,
 --   {job that ended by this call, …}, {'queue mark rate parallel source count', …}, {record, …}, run of the server}
 --
 -- For each queue: the due tenants by their turn (virtual time, so that shares follow weights), of each its due jobs by
@@ -290,7 +291,7 @@ end
 
 local LOOK_AGAIN_MS = 100
 local run, trusted = server_run()
-if not trusted then return { 0, LOOK_AGAIN_MS, 0, {}, {}, {}, run } end
+if not trusted then return { -1, LOOK_AGAIN_MS, 0, {}, {}, {}, run } end
 
 local served = {}
 for i = 7, #ARGV, 2 do
