@@ -52,10 +52,13 @@ class Leftovers:
 
     def folders(self) -> None:
         """Folders of jobs that there are not, and segments of others that nothing points to."""
+        there = self._folders.jobs()
+        if not there:
+            return
         if not self._folders.is_ours_alone():
             log.warning("archive_shared", hint="other databases have jobs here: nothing is removed as left over")
             return
-        names = self._window.next(self._folders.jobs())
+        names = self._window.next(there)
         unknown = set(self._orphans.unknown(names))
         for job in unknown:
             if self._folders.idle(job) >= UNTOUCHED:

@@ -39,10 +39,8 @@ class ArchiveFolders:
         """A name of the database, the same for all who use it."""
 
     def is_ours_alone(self) -> bool:
-        """Write down whose archive this is; False when somebody else has done so as well, or there is no archive."""
+        """Write down whose archive this is; False when somebody else has done so as well."""
         with _translated(self._root):
-            if not self._root.is_dir():
-                return False
             owners = self._root / _OWNERS
             owners.mkdir(exist_ok=True)
             (owners / self._owner).touch()
