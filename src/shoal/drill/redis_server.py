@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from redis.exceptions import RedisError
 
@@ -59,8 +60,8 @@ class RedisServer:
 
     def flush(self) -> None:
         """All data gone."""
-        client = connect(self.url)
-        client.execute_command("FLUSHALL")
+        client: Any = connect(self.url)
+        client.flushall()
         client.close()
 
     def _signal(self, number: signal.Signals) -> None:
