@@ -13,20 +13,25 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from shoal.embedded import find_server
-from shoal.errors import RedisUnavailable
+from shoal.errors import InputError, RedisUnavailable
 from shoal.frontier.scripts import connect, server_version
 
 START_S = 20.0
-STOP_S = 5.0
+MOST_PATH_BYTES = 100
+"""Of a socket, on every system."""
 
 
 class RedisServer:
     """The server and its folder."""
 
     def __init__(self, folder: Path) -> None:
+        socket = folder / "redis.sock"
+        if len(str(socket).encode()) > MOST_PATH_BYTES:
+            raise InputError(f"{folder} is too long a path for a socket; set TMPDIR to a shorter one")
         folder.mkdir(parents=True)
         self._folder = folder
-        self.url = f"unix://{folder / 'redis.sock'}"
+        self._socket = socket
+        self.url = f"unix://{socket}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -82,7 +87,7 @@ class RedisServer:
         return [
             find_server(),
             *("--port", "0"),
-            *("--unixsocket", str(self._folder / "redis.sock")),
+            *("--unixsocket", str(self._socket)),
             *("--dir", str(self._folder)),
             *("--appendonly", "yes"),
             *("--appendfsync", "everysec"),
