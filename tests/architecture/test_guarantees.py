@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from shoal.drill.schedule import Kind
+from shoal.drill.kind import Kind
 from tests.documents import REPOSITORY, plain, table
 
 PAGE = "docs/guarantees.md"

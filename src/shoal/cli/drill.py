@@ -33,6 +33,9 @@ Runs = Annotated[int, typer.Option(min=1, help="Runs, with one seed after the ot
 Minutes = Annotated[float | None, typer.Option(min=0.0, help="Go on with the next seed until this time has passed.")]
 Lease = Annotated[float, typer.Option(min=1.0, help="Seconds after which a silent worker loses its requests.")]
 Rate = Annotated[float, typer.Option(min=0.1, help="Requests a second to each host.")]
+Only = Annotated[
+    list[str] | None, typer.Option(help="Only faults with this in their names, as Redis; repeatable.")
+]
 Flush = Annotated[bool, typer.Option("--flush", help="Let Redis lose all its data once in each run.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the scratch folder: logs, database, archive.")]
@@ -48,6 +51,7 @@ def drill(
     minutes: Minutes = None,
     lease: Lease = 5.0,
     rate: Rate = 4.0,
+    only: Only = None,
     flush: Flush = False,
     json: Json = False,
     keep: Keep = False,
@@ -56,14 +60,15 @@ def drill(
 
     shoal drill --seed 7
 
-    shoal drill --urls 300 --hosts 5 --workers 2 --faults 3
+    shoal drill --urls 300 --hosts 5 --workers 2 --faults 3 --only Redis
 
     Everything happens on this machine, in a scratch folder. The exit code is 0 only when every promise was kept.
     """
+    from shoal.drill.kind import kinds_named
     from shoal.drill.plan import Plan
     from shoal.drill.report import run_json, summary_table
 
-    first = Plan(urls, hosts, workers, faults, seed, lease, rate, flush)
+    first = Plan(urls, hosts, workers, faults, seed, lease, rate, kinds_named(only or ()), flush)
     with _termination_as_interrupt():
         done = [_one(plan, keep=keep, quiet=json) for plan in _plans(first, runs, minutes)]
     holds = all(run.verdict.holds for run in done)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shoal.core.model import Counters
+from shoal.drill.kind import Kind
 from shoal.drill.plan import Plan
-from shoal.drill.schedule import Kind
 from shoal.drill.site import Hit
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from shoal.drill import processes
 from shoal.drill.evidence import Held, Injected
 from shoal.drill.fleet import Fleet, Worker
+from shoal.drill.kind import Kind
 from shoal.drill.redis_server import RedisServer
-from shoal.drill.schedule import Fault, Kind
+from shoal.drill.schedule import Fault
 
 STEP_S = 0.05
 STOP_S = 20.0

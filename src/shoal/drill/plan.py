@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shoal.drill.kind import DECK, Kind
+
 RATE = 4.0
 """Requests a second to each host: what Shoal does when nobody says otherwise."""
 PARALLEL = 2
@@ -28,6 +30,8 @@ class Plan:
     seed: int = 1
     lease_s: float = 5.0
     rate: float = RATE
+    kinds: tuple[Kind, ...] = DECK
+    """What its faults are drawn from."""
     flush: bool = False
     """Is Redis also to lose all its data once?"""
 

@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from random import Random
 
+from shoal.drill.kind import Kind
 from shoal.drill.plan import Plan
 
 FIRST, LAST = 0.08, 0.75
 """Faults come between these shares of the pages: the first must find work under way, the last some left."""
 
 
-class Kind(StrEnum):
-    """What is done to whom."""
-
-    KILL_WORKER = "kill -9 worker"
-    """Main process and pool at once, as when a machine dies."""
-    KILL_MAIN = "kill -9 main process"
-    KILL_CHILD = "kill -9 pool process"
-    STOP_WORKER = "SIGTERM worker"
-    FREEZE_WORKER = "freeze worker"
-    FREEZE_CHILD = "freeze pool process"
-    KILL_REDIS = "kill -9 Redis"
-    FREEZE_REDIS = "freeze Redis"
-    LOCK_DATABASE = "lock database"
-    FLUSH_REDIS = "FLUSHALL"
-
-    @property
-    def hits_worker(self) -> bool:
-        """Others can go on meanwhile."""
-        return self in _WORKER_FAULTS
-
-
-_WORKER_FAULTS = frozenset(
-    (Kind.KILL_WORKER, Kind.KILL_MAIN, Kind.KILL_CHILD, Kind.STOP_WORKER, Kind.FREEZE_WORKER, Kind.FREEZE_CHILD)
-)
-DECK = tuple(kind for kind in Kind if kind is not Kind.FLUSH_REDIS)
 _SECONDS: dict[Kind, tuple[float, float]] = {
     Kind.KILL_WORKER: (0.1, 0.5),
     Kind.KILL_MAIN: (0.1, 0.5),
@@ -68,7 +44,7 @@ class Fault:
 def make_schedule(plan: Plan) -> list[Fault]:
     """The faults of a plan in their order; each kind comes once before any comes twice."""
     chance = Random(plan.seed)
-    kinds = _deal(chance, plan.faults)
+    kinds = _deal(chance, plan.kinds, plan.faults)
     if plan.flush and kinds:
         kinds[len(kinds) // 2] = Kind.FLUSH_REDIS
     stride = (LAST - FIRST) / max(1, len(kinds))
@@ -83,10 +59,10 @@ def make_schedule(plan: Plan) -> list[Fault]:
     ]
 
 
-def _deal(chance: Random, count: int) -> list[Kind]:
-    kinds: list[Kind] = []
-    while len(kinds) < count:
-        deck = list(DECK)
+def _deal(chance: Random, kinds: Sequence[Kind], count: int) -> list[Kind]:
+    dealt: list[Kind] = []
+    while len(dealt) < count:
+        deck = list(kinds)
         chance.shuffle(deck)
-        kinds += deck
-    return kinds[:count]
+        dealt += deck
+    return dealt[:count]

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shoal.drill.evidence import Evidence, Injected
+from shoal.drill.kind import Kind
 from shoal.drill.plan import PARALLEL
 from shoal.drill.rates import Window, worst_windows
-from shoal.drill.schedule import Kind
 from shoal.drill.site import ROBOTS
 
 JITTER_S = 0.25

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from shoal.drill.kind import DECK, Kind, kinds_named
 from shoal.drill.plan import Plan
-from shoal.drill.schedule import DECK, FIRST, LAST, Kind, make_schedule
+from shoal.drill.schedule import FIRST, LAST, make_schedule
+from shoal.errors import InputError
 
 PLAN = Plan(faults=6)
 
@@ -55,3 +57,15 @@ def test_redis_loses_its_data_only_when_that_was_asked_for() -> None:
 
 def test_a_plan_without_faults_has_an_empty_schedule() -> None:
     assert make_schedule(replace(PLAN, faults=0, flush=True)) == []
+
+
+def test_faults_can_be_chosen_by_words_of_their_names() -> None:
+    chosen = kinds_named(["redis"])
+    assert set(chosen) == {Kind.KILL_REDIS, Kind.FREEZE_REDIS}
+    assert {fault.kind for fault in make_schedule(replace(PLAN, kinds=chosen))} == set(chosen)
+    assert kinds_named([]) == DECK
+
+
+def test_a_fault_that_nobody_knows_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(InputError, match="earthquake; there are kill -9 worker"):
+        kinds_named(["redis", "earthquake"])

@@ -8,8 +8,8 @@ import pytest
 
 from shoal.core.model import Counters
 from shoal.drill.evidence import Evidence, Held, Injected
+from shoal.drill.kind import Kind
 from shoal.drill.plan import Plan
-from shoal.drill.schedule import Kind
 from shoal.drill.site import Hit
 from shoal.drill.verdict import judge
 
