@@ -83,6 +83,8 @@ class Injector:
         """One outage at a time; and a worker fault needs Redis, to know what is leased, and a worker that works."""
         if any(not case.fault.kind.hits_worker for case in self._cases):
             return False
+        if fault.kind is Kind.KILL_EVERYTHING:
+            return not self._cases
         return not fault.kind.hits_worker or self._victim(fault) is not None
 
     def _begin(self, fault: Fault, progress: float) -> None:
@@ -119,6 +121,7 @@ class Injector:
             Kind.KILL_REDIS: self._kill_redis,
             Kind.FREEZE_REDIS: self._freeze_redis,
             Kind.LOCK_DATABASE: self._lock_database,
+            Kind.KILL_EVERYTHING: self._kill_everything,
             Kind.FLUSH_REDIS: self._flush_redis,
         }
         return scripts[case.fault.kind](case)
@@ -188,9 +191,29 @@ class Injector:
         case.held |= self._leased()
 
     def _flush_redis(self, case: Case) -> Steps:
+        members = self._everybody()
+        processes.send(members, signal.SIGSTOP)
         case.held |= self._leased()
         self._server.flush()
+        processes.send(reversed(members), signal.SIGCONT)
         yield from ()
+
+    def _kill_everything(self, case: Case) -> Steps:
+        members = self._everybody()
+        processes.send(members, signal.SIGSTOP)
+        case.held |= self._leased()
+        for worker in self._fleet.workers:
+            worker.expected_away = True
+        self._server.kill()
+        processes.send(reversed(members), signal.SIGKILL)
+        yield case.fault.seconds
+        self._server.start()
+        for worker in self._fleet.workers:
+            worker.child.start()
+            worker.expected_away = False
+
+    def _everybody(self) -> list[int]:
+        return [pid for worker in self._fleet.workers for pid in worker.family]
 
     def _lock_database(self, case: Case) -> Steps:
         connection = sqlite3.connect(self._database, timeout=0, isolation_level=None)

@@ -21,6 +21,7 @@ class Kind(StrEnum):
     KILL_REDIS = "kill -9 Redis"
     FREEZE_REDIS = "freeze Redis"
     LOCK_DATABASE = "lock database"
+    KILL_EVERYTHING = "kill -9 everything"
     FLUSH_REDIS = "FLUSHALL"
 
     @property

@@ -23,6 +23,7 @@ _SECONDS: dict[Kind, tuple[float, float]] = {
     Kind.KILL_REDIS: (0.1, 0.8),
     Kind.FREEZE_REDIS: (0.2, 1.5),
     Kind.LOCK_DATABASE: (0.3, 1.5),
+    Kind.KILL_EVERYTHING: (0.0, 0.2),
     Kind.FLUSH_REDIS: (0.0, 0.0),
 }
 """How long each lasts, in leases; a killed process is started again after this time."""

@@ -147,9 +147,21 @@ def test_a_broken_rate_is_found() -> None:
     assert verdict.worst.origin == ORIGINS[0]
 
 
+def test_a_rate_that_is_a_tenth_too_high_is_found() -> None:
+    hits = tuple(Hit(100 + number / 4.4, ORIGINS[0], f"/page/{number}") for number in range(100))
+    assert not judge(replace(GOOD, hits=hits)).rates_kept
+
+
+def test_a_request_that_was_delayed_on_its_way_is_forgiven() -> None:
+    (first, *others) = (hit for hit in GOOD.hits if hit.origin == ORIGINS[0])
+    verdict = judge(replace(GOOD, hits=(replace(first, at=first.at + 0.24), *others)))
+    assert verdict.rates_kept
+    assert verdict.worst is not None
+    assert verdict.worst.excess > 0
+
+
 def test_what_a_worker_was_about_to_send_when_it_froze_may_come_when_it_thaws() -> None:
-    late = (Hit(101.0, ORIGINS[0], "/robots.txt"), Hit(101.0, ORIGINS[0], "/robots.txt"))
-    hits = (*GOOD.hits, *late)
+    hits = (*GOOD.hits, *(Hit(101.0, ORIGINS[0], "/robots.txt") for _ in range(3)))
     assert not judge(replace(GOOD, hits=hits)).rates_kept
     thaw = replace(KILL, kind=Kind.FREEZE_WORKER, began=95.0, ended=101.0)
     assert judge(replace(GOOD, hits=hits, faults=(thaw,))).rates_kept
