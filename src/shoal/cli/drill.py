@@ -33,9 +33,7 @@ Runs = Annotated[int, typer.Option(min=1, help="Runs, with one seed after the ot
 Minutes = Annotated[float | None, typer.Option(min=0.0, help="Go on with the next seed until this time has passed.")]
 Lease = Annotated[float, typer.Option(min=1.0, help="Seconds after which a silent worker loses its requests.")]
 Rate = Annotated[float, typer.Option(min=0.1, help="Requests a second to each host.")]
-Only = Annotated[
-    list[str] | None, typer.Option(help="Only faults with this in their names, as Redis; repeatable.")
-]
+Only = Annotated[list[str] | None, typer.Option(help="Only faults with this in their names, as Redis; repeatable.")]
 Flush = Annotated[bool, typer.Option("--flush", help="Let Redis lose all its data once in each run.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the scratch folder: logs, database, archive.")]

@@ -14,7 +14,7 @@ from shoal.frontier.scripts import connect, translated_errors
 from shoal.store.pages import PageRow
 from shoal.wiring import Platform, redis_urls
 
-PATIENCE_S = 3.0
+PATIENCE_S = 10.0
 
 
 class Witness:
