@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from shoal.drill.schedule import Fault
 STEP_S = 0.05
 STOP_S = 20.0
 """A worker that was told to stop and has not ended after this time is killed, and that is a finding."""
+LOOKS = 2
+"""What a worker had sent just before it was stopped may be carried out behind the first look."""
 LOCK_S = 20.0
 """Another writer may be frozen with the lock in its hand."""
 
@@ -126,13 +128,27 @@ class Injector:
         }
         return scripts[case.fault.kind](case)
 
+    # --- what is leased ------------------------------------------------------------------------------------------
+
+    def _hold_still(self, case: Case, members: Sequence[int]) -> None:
+        """Stop processes, and write down what is leased: nobody takes more between this look and the fault."""
+        processes.send(members, signal.SIGSTOP)
+        for _ in range(LOOKS):
+            case.held |= self._leased()
+
+    def _still_fleet(self, case: Case) -> list[int]:
+        """All workers but those that are frozen already, held still."""
+        frozen = {other.victim.number for other in self._cases if other.victim}
+        members = [pid for each in self._fleet.workers if each.number not in frozen for pid in each.family]
+        self._hold_still(case, members)
+        return members
+
     # --- workers -------------------------------------------------------------------------------------------------
 
     def _kill_worker(self, case: Case) -> Steps:
         victim = _victim_of(case)
         members = victim.family
-        processes.send(members, signal.SIGSTOP)
-        case.held |= self._leased()
+        self._hold_still(case, members)
         victim.expected_away = True
         if case.fault.kind is Kind.KILL_MAIN:
             processes.send(members[:1], signal.SIGKILL)
@@ -145,16 +161,17 @@ class Injector:
 
     def _kill_child(self, case: Case) -> Steps:
         pool = _victim_of(case).pool
-        processes.send(pool, signal.SIGSTOP)
-        case.held |= self._leased()
+        self._hold_still(case, pool)
         processes.send(pool, signal.SIGKILL)
         yield from ()
 
     def _stop_worker(self, case: Case) -> Steps:
         victim = _victim_of(case)
-        case.held |= self._leased()
+        members = victim.family
+        self._hold_still(case, members)
         victim.expected_away = True
         victim.child.ask_to_stop()
+        processes.send(reversed(members), signal.SIGCONT)
         while victim.runs and time.monotonic() - case.began < STOP_S:
             yield STEP_S
         if victim.runs:
@@ -169,39 +186,36 @@ class Injector:
     def _freeze(self, case: Case) -> Steps:
         victim = _victim_of(case)
         frozen = victim.pool if case.fault.kind is Kind.FREEZE_CHILD else victim.family
-        processes.send(frozen, signal.SIGSTOP)
-        case.held |= self._leased()
+        self._hold_still(case, frozen)
         yield case.fault.seconds
         processes.send(reversed(frozen), signal.SIGCONT)
 
     # --- what all share ------------------------------------------------------------------------------------------
 
     def _kill_redis(self, case: Case) -> Steps:
-        case.held |= self._leased()
+        members = self._still_fleet(case)
         self._server.kill()
+        processes.send(reversed(members), signal.SIGCONT)
         yield case.fault.seconds
         self._server.start()
         case.held |= self._leased()
 
     def _freeze_redis(self, case: Case) -> Steps:
-        case.held |= self._leased()
+        members = self._still_fleet(case)
         self._server.freeze()
+        processes.send(reversed(members), signal.SIGCONT)
         yield case.fault.seconds
         self._server.thaw()
         case.held |= self._leased()
 
     def _flush_redis(self, case: Case) -> Steps:
-        members = self._everybody()
-        processes.send(members, signal.SIGSTOP)
-        case.held |= self._leased()
+        members = self._still_fleet(case)
         self._server.flush()
         processes.send(reversed(members), signal.SIGCONT)
         yield from ()
 
     def _kill_everything(self, case: Case) -> Steps:
-        members = self._everybody()
-        processes.send(members, signal.SIGSTOP)
-        case.held |= self._leased()
+        members = self._still_fleet(case)
         for worker in self._fleet.workers:
             worker.expected_away = True
         self._server.kill()
@@ -211,9 +225,6 @@ class Injector:
         for worker in self._fleet.workers:
             worker.child.start()
             worker.expected_away = False
-
-    def _everybody(self) -> list[int]:
-        return [pid for worker in self._fleet.workers for pid in worker.family]
 
     def _lock_database(self, case: Case) -> Steps:
         connection = sqlite3.connect(self._database, timeout=0, isolation_level=None)
