@@ -31,8 +31,9 @@ format: .venv/dev.stamp  ## put the code into shape
 bench: .venv-bench/stamp  ## measure Shoal beside others (about 15 minutes; the machine should be idle)
 	PYTHONPATH=src .venv-bench/bin/python -m benchmarks $(BENCH)
 
-chaos: .venv/dev.stamp  ## the long version of the fault tests
+chaos: .venv/dev.stamp  ## the long version of the fault tests, and 20 runs of the drill
 	SHOAL_TEST_LONG=1 $(BIN)/python -m pytest tests/chaos tests/contract/test_frontier_machine.py
+	$(BIN)/shoal drill --runs 20 --seed 1
 
 requirements: .venv/dev.stamp  ## renew the pinned, hashed requirements
 	cd requirements && for name in run dev bench; do \

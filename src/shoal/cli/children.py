@@ -51,6 +51,11 @@ class Child:
             )
 
     @property
+    def pid(self) -> int | None:
+        """Of the process that was started last; None before."""
+        return None if self._process is None else self._process.pid
+
+    @property
     def code(self) -> int | None:
         """The exit code; None while it runs, or was never started."""
         return None if self._process is None else self._process.poll()

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from shoal import __version__
-from shoal.cli import hosts, jobs, keys, ops, proxies, prune, recover, run, up
+from shoal.cli import drill, hosts, jobs, keys, ops, proxies, prune, recover, run, up
 from shoal.cli.talk import say
 from shoal.errors import ShoalError
 
@@ -36,7 +36,7 @@ for _command in (
     jobs.close,
 ):
     app.command(rich_help_panel="Jobs")(_command)
-for _command in (up.up, ops.api, ops.worker, ops.beat, recover.recover, proxies.proxies, prune.prune):
+for _command in (up.up, ops.api, ops.worker, ops.beat, recover.recover, proxies.proxies, prune.prune, drill.drill):
     app.command(rich_help_panel="Operate")(_command)
 app.add_typer(hosts.app, rich_help_panel="Operate")
 app.add_typer(keys.app, rich_help_panel="Operate")

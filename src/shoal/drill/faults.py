@@ -1,0 +1,256 @@
+"""Carrying out the schedule: each fault is a small script of steps, with pauses in which the crawl goes on."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Generator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shoal.drill import processes
+from shoal.drill.evidence import Held, Injected
+from shoal.drill.fleet import Fleet, Worker
+from shoal.drill.kind import Kind
+from shoal.drill.redis_server import RedisServer
+from shoal.drill.schedule import Fault
+
+STEP_S = 0.05
+STOP_S = 20.0
+"""A worker that was told to stop and has not ended after this time is killed, and that is a finding."""
+LOOKS = 2
+"""What a worker had sent just before it was stopped may be carried out behind the first look."""
+LOCK_S = 20.0
+"""Another writer may be frozen with the lock in its hand."""
+
+Steps = Generator[float, None, None]
+"""Yields how many seconds to wait before the next step."""
+
+
+@dataclass(slots=True)
+class Case:
+    """A fault under way."""
+
+    fault: Fault
+    began: float
+    progress: float
+    victim: Worker | None = None
+    held: set[Held] = field(default_factory=set[Held])
+    note: str = ""
+    wakes_at: float = 0.0
+    steps: Steps | None = None
+
+    def closed(self, now: float) -> Injected:
+        number = self.victim.number if self.victim else None
+        return Injected(self.fault.kind, number, self.began, now, frozenset(self.held), self.progress, self.note)
+
+
+class Injector:
+    """Begins faults when their moment has come, and ends them in time."""
+
+    def __init__(
+        self,
+        schedule: Collection[Fault],
+        fleet: Fleet,
+        server: RedisServer,
+        database: Path,
+        leased: Callable[[], set[Held]],
+    ) -> None:
+        self._waiting = list(schedule)
+        self._fleet = fleet
+        self._server = server
+        self._database = database
+        self._leased = leased
+        self._cases: list[Case] = []
+        self.injected: list[Injected] = []
+
+    @property
+    def under_way(self) -> list[Kind]:
+        return [case.fault.kind for case in self._cases]
+
+    def step(self, progress: float) -> None:
+        """Do what is due now."""
+        for case in list(self._cases):
+            if time.monotonic() >= case.wakes_at:
+                self._advance(case)
+        if self._waiting and progress >= self._waiting[0].at and self._may_begin(self._waiting[0]):
+            self._begin(self._waiting.pop(0), progress)
+
+    def drop_waiting(self) -> None:
+        """The crawl is over: what has not begun will not come."""
+        self._waiting.clear()
+
+    def _may_begin(self, fault: Fault) -> bool:
+        """One outage at a time; and a worker fault needs Redis, to know what is leased, and a worker that works."""
+        if any(not case.fault.kind.hits_worker for case in self._cases):
+            return False
+        if fault.kind is Kind.KILL_EVERYTHING:
+            return not self._cases
+        return not fault.kind.hits_worker or self._victim(fault) is not None
+
+    def _begin(self, fault: Fault, progress: float) -> None:
+        case = Case(fault, time.monotonic(), progress)
+        if fault.kind.hits_worker:
+            case.victim = self._victim(fault)
+        case.steps = self._script(case)
+        self._cases.append(case)
+        self._advance(case)
+
+    def _advance(self, case: Case) -> None:
+        pause = next(case.steps, None) if case.steps else None
+        if pause is None:
+            self._cases.remove(case)
+            self.injected.append(case.closed(time.monotonic()))
+            self.injected.sort(key=lambda injected: injected.began)
+        else:
+            case.wakes_at = time.monotonic() + pause
+
+    def _victim(self, fault: Fault) -> Worker | None:
+        """The worker that was drawn, or the next one that works and is not hit already."""
+        hit = {case.victim.number for case in self._cases if case.victim}
+        workers = self._fleet.workers[fault.worker :] + self._fleet.workers[: fault.worker]
+        return next((each for each in workers if each.number not in hit and each.pool), None)
+
+    def _script(self, case: Case) -> Steps:
+        scripts: dict[Kind, Callable[[Case], Steps]] = {
+            Kind.KILL_WORKER: self._kill_worker,
+            Kind.KILL_MAIN: self._kill_worker,
+            Kind.KILL_CHILD: self._kill_child,
+            Kind.STOP_WORKER: self._stop_worker,
+            Kind.FREEZE_WORKER: self._freeze,
+            Kind.FREEZE_CHILD: self._freeze,
+            Kind.KILL_REDIS: self._kill_redis,
+            Kind.FREEZE_REDIS: self._freeze_redis,
+            Kind.LOCK_DATABASE: self._lock_database,
+            Kind.KILL_EVERYTHING: self._kill_everything,
+            Kind.FLUSH_REDIS: self._flush_redis,
+        }
+        return scripts[case.fault.kind](case)
+
+    # --- what is leased ------------------------------------------------------------------------------------------
+
+    def _hold_still(self, case: Case, members: Sequence[int]) -> None:
+        """Stop processes, and write down what is leased: nobody takes more between this look and the fault."""
+        processes.send(members, signal.SIGSTOP)
+        for _ in range(LOOKS):
+            case.held |= self._leased()
+
+    def _still_fleet(self, case: Case) -> list[int]:
+        """All workers but those that are frozen already, held still."""
+        frozen = {other.victim.number for other in self._cases if other.victim}
+        members = [pid for each in self._fleet.workers if each.number not in frozen for pid in each.family]
+        self._hold_still(case, members)
+        return members
+
+    # --- workers -------------------------------------------------------------------------------------------------
+
+    def _kill_worker(self, case: Case) -> Steps:
+        victim = _victim_of(case)
+        members = victim.family
+        self._hold_still(case, members)
+        victim.expected_away = True
+        if case.fault.kind is Kind.KILL_MAIN:
+            processes.send(members[:1], signal.SIGKILL)
+            processes.send(members[1:], signal.SIGCONT)
+        else:
+            processes.send(reversed(members), signal.SIGKILL)
+        yield case.fault.seconds
+        victim.child.start()
+        victim.expected_away = False
+
+    def _kill_child(self, case: Case) -> Steps:
+        pool = _victim_of(case).pool
+        self._hold_still(case, pool)
+        processes.send(pool, signal.SIGKILL)
+        yield from ()
+
+    def _stop_worker(self, case: Case) -> Steps:
+        victim = _victim_of(case)
+        members = victim.family
+        self._hold_still(case, members)
+        victim.expected_away = True
+        victim.child.ask_to_stop()
+        processes.send(reversed(members), signal.SIGCONT)
+        while victim.runs and time.monotonic() - case.began < STOP_S:
+            yield STEP_S
+        if victim.runs:
+            case.note = f"did not end within {STOP_S:g} s"
+            victim.child.kill()
+        else:
+            case.note = f"exit code {victim.child.code} after {time.monotonic() - case.began:.1f} s"
+        yield case.fault.seconds
+        victim.child.start()
+        victim.expected_away = False
+
+    def _freeze(self, case: Case) -> Steps:
+        victim = _victim_of(case)
+        frozen = victim.pool if case.fault.kind is Kind.FREEZE_CHILD else victim.family
+        self._hold_still(case, frozen)
+        yield case.fault.seconds
+        processes.send(reversed(frozen), signal.SIGCONT)
+
+    # --- what all share ------------------------------------------------------------------------------------------
+
+    def _kill_redis(self, case: Case) -> Steps:
+        members = self._still_fleet(case)
+        self._server.kill()
+        processes.send(reversed(members), signal.SIGCONT)
+        yield case.fault.seconds
+        self._server.start()
+        case.held |= self._leased()
+
+    def _freeze_redis(self, case: Case) -> Steps:
+        members = self._still_fleet(case)
+        self._server.freeze()
+        processes.send(reversed(members), signal.SIGCONT)
+        yield case.fault.seconds
+        self._server.thaw()
+        case.held |= self._leased()
+
+    def _flush_redis(self, case: Case) -> Steps:
+        members = self._still_fleet(case)
+        self._server.flush()
+        processes.send(reversed(members), signal.SIGCONT)
+        yield from ()
+
+    def _kill_everything(self, case: Case) -> Steps:
+        members = self._still_fleet(case)
+        for worker in self._fleet.workers:
+            worker.expected_away = True
+        self._server.kill()
+        processes.send(reversed(members), signal.SIGKILL)
+        yield case.fault.seconds
+        self._server.start()
+        for worker in self._fleet.workers:
+            worker.child.start()
+            worker.expected_away = False
+
+    def _lock_database(self, case: Case) -> Steps:
+        connection = sqlite3.connect(self._database, timeout=0, isolation_level=None)
+        try:
+            while not _locked(connection):
+                if time.monotonic() - case.began > LOCK_S:
+                    case.note = "somebody else had the lock all the time"
+                    return
+                yield STEP_S
+            case.held |= self._leased()
+            yield case.fault.seconds
+            connection.execute("ROLLBACK")
+            case.held |= self._leased()
+        finally:
+            connection.close()
+
+
+def _victim_of(case: Case) -> Worker:
+    if case.victim is None:
+        raise ValueError(f"{case.fault.kind} has no victim")
+    return case.victim
+
+
+def _locked(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError:
+        return False
+    return True

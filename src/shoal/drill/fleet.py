@@ -1,0 +1,97 @@
+"""The drill's workers: real processes, each the first of a family, started again when they end."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from shoal.cli.children import Child
+from shoal.drill import processes
+from shoal.drill.plan import GRACE_S, Plan
+from shoal.settings import PREFIX, Settings
+
+RESTART_S = 1.0
+"""A worker that ended by itself is started again after this time, as a service manager would."""
+
+
+class Worker:
+    """One `python -m shoal.worker`, by its place in the fleet."""
+
+    def __init__(self, number: int, child: Child) -> None:
+        self.number = number
+        self.child = child
+        self.expected_away = False
+        """Has the drill ended it, and will start it again itself?"""
+        self.ended_at: float | None = None
+
+    @property
+    def runs(self) -> bool:
+        return self.child.pid is not None and self.child.code is None
+
+    @property
+    def family(self) -> list[int]:
+        """Main process first."""
+        return processes.family(self.child.pid) if self.runs and self.child.pid else []
+
+    @property
+    def pool(self) -> list[int]:
+        """The processes that do the fetching."""
+        return processes.leaves(self.child.pid) if self.runs and self.child.pid else []
+
+
+class Fleet:
+    """All workers of a drill."""
+
+    def __init__(self, plan: Plan, home: Path, redis_url: str) -> None:
+        self._home = home
+        self.unasked: list[str] = []
+        """Workers that ended without having been told to."""
+        self.workers = [
+            Worker(number, Child("shoal.worker", home / "logs" / f"worker-{number}.log", home, variables, GRACE_S))
+            for number, variables in enumerate([_variables(plan, redis_url)] * plan.workers)
+        ]
+
+    def start(self) -> None:
+        for worker in self.workers:
+            worker.child.start()
+
+    def keep(self) -> None:
+        """Start those again that ended unasked."""
+        now = time.monotonic()
+        for worker in self.workers:
+            if worker.runs or worker.expected_away:
+                worker.ended_at = None
+            elif worker.ended_at is None:
+                worker.ended_at = now
+                self.unasked.append(f"worker {worker.number + 1} ended by itself with code {worker.child.code}")
+            elif now - worker.ended_at > RESTART_S:
+                worker.child.start()
+
+    def end(self) -> None:
+        """No process is left, frozen or orphaned ones included."""
+        deadline = time.monotonic() + GRACE_S
+        while (left := processes.of_home(self._home)) and time.monotonic() < deadline:
+            processes.send(left, signal.SIGKILL)
+            time.sleep(0.02)
+            _reap(self.workers)
+
+
+def _reap(workers: Iterable[Worker]) -> None:
+    for worker in workers:
+        _ = worker.child.code
+
+
+def _variables(plan: Plan, redis_url: str) -> dict[str, str]:
+    """Settings of the drill alone: an empty variable is an unset one, so nothing of the user's own comes through."""
+    unset = {PREFIX + name.upper(): "" for name in Settings.model_fields if name not in ("home", "parent")}
+    return {
+        **unset,
+        "SHOAL_REDIS_URL": redis_url,
+        "SHOAL_LEASE_SECONDS": str(plan.lease_s),
+        "SHOAL_GRACE_SECONDS": str(GRACE_S),
+        "SHOAL_SOCKETS": str(plan.sockets),
+        "SHOAL_BEAT": "true",
+        "SHOAL_LOG_LEVEL": "info",
+    }

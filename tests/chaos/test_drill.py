@@ -1,0 +1,63 @@
+"""The drill in short: a crawl under faults, judged by the site's log and the store."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from collections.abc import Generator
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.command import Shoal
+from tests.waiting import wait_until
+
+SHORT = ("drill", "--urls", "300", "--hosts", "5", "--workers", "2", "--rate", "10", "--lease", "2")
+SEED = "17"
+"""Freezes Redis, ends a worker with SIGTERM and another with kill -9."""
+
+
+def test_nothing_is_lost_or_doubled_in_a_short_drill(shoal: Shoal) -> None:
+    done = shoal.run(*SHORT, "--faults", "3", "--seed", SEED, "--json")
+    assert done.code == 0, done.err
+    (run,) = done.json["runs"]
+    assert done.json["holds"]
+    assert len(run["faults"]) == 3
+    assert (run["urls"], run["stored"]) == (300, 300)
+    assert run["lost"] == run["doubled"] == run["unexplained"] == run["problems"] == []
+    assert run["rates_kept"]
+    assert run["reconciles"]
+    assert run["longest_recovery_s"] <= 12
+
+
+@pytest.fixture
+def scratch() -> Generator[Path]:
+    """Not below the test's own folder, whose name is too long for a socket."""
+    with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
+        yield Path(folder)
+
+
+def test_a_drill_that_is_interrupted_leaves_nothing_behind(shoal: Shoal, scratch: Path) -> None:
+    there = Shoal(shoal.home, (*shoal.extra, ("TMPDIR", str(scratch))))
+    with there.running(*SHORT, "--faults", "0") as process:
+        wait_until(lambda: len(_of(scratch)) >= 3, within=timedelta(seconds=30))
+        process.send_signal(signal.SIGINT)
+        process.wait(20)
+    assert process.returncode == 130
+    assert _of(scratch) == []
+    assert list(scratch.iterdir()) == []
+
+
+def _of(folder: Path) -> list[psutil.Process]:
+    """The processes that were started for a folder."""
+    return [each for each in psutil.process_iter() if _is_for(each, str(folder))]
+
+
+def _is_for(process: psutil.Process, folder: str) -> bool:
+    try:
+        named = folder in " ".join(process.cmdline()) or folder in process.environ().get("SHOAL_HOME", "")
+        return named and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False

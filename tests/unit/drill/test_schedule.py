@@ -1,0 +1,71 @@
+"""The schedule follows from the plan alone, and leaves no kind of fault out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from shoal.drill.kind import DECK, Kind, kinds_named
+from shoal.drill.plan import Plan
+from shoal.drill.schedule import FIRST, LAST, make_schedule
+from shoal.errors import InputError
+
+PLAN = Plan(faults=6)
+
+
+def test_the_same_seed_has_the_same_faults() -> None:
+    assert make_schedule(replace(PLAN, seed=7)) == make_schedule(replace(PLAN, seed=7))
+
+
+def test_another_seed_has_other_faults() -> None:
+    assert make_schedule(replace(PLAN, seed=7)) != make_schedule(replace(PLAN, seed=8))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_faults_come_in_order_while_there_is_work_before_and_after_them(seed: int) -> None:
+    schedule = make_schedule(replace(PLAN, seed=seed))
+    moments = [fault.at for fault in schedule]
+    assert len(schedule) == PLAN.faults
+    assert moments == sorted(moments)
+    assert moments[0] >= FIRST
+    assert moments[-1] <= LAST
+    assert {fault.worker for fault in schedule} <= set(range(PLAN.workers))
+
+
+def test_every_kind_comes_once_before_any_comes_twice() -> None:
+    once = make_schedule(replace(PLAN, faults=len(DECK)))
+    assert sorted(fault.kind for fault in once) == sorted(DECK)
+    counts = Counter(fault.kind for fault in make_schedule(replace(PLAN, faults=2 * len(DECK))))
+    assert counts == dict.fromkeys(DECK, 2)
+
+
+def test_frozen_workers_stay_so_beyond_their_lease() -> None:
+    faults = [fault for seed in range(50) for fault in make_schedule(replace(PLAN, seed=seed, lease_s=3.0))]
+    freezes = [fault.seconds for fault in faults if fault.kind in (Kind.FREEZE_WORKER, Kind.FREEZE_CHILD)]
+    assert freezes
+    assert 3.0 <= min(freezes) <= max(freezes) <= 6.0
+
+
+def test_redis_loses_its_data_only_when_that_was_asked_for() -> None:
+    for seed in range(20):
+        plan = replace(PLAN, seed=seed)
+        assert Kind.FLUSH_REDIS not in [fault.kind for fault in make_schedule(plan)]
+        assert [fault.kind for fault in make_schedule(replace(plan, flush=True))].count(Kind.FLUSH_REDIS) == 1
+
+
+def test_a_plan_without_faults_has_an_empty_schedule() -> None:
+    assert make_schedule(replace(PLAN, faults=0, flush=True)) == []
+
+
+def test_faults_can_be_chosen_by_words_of_their_names() -> None:
+    chosen = kinds_named(["redis"])
+    assert set(chosen) == {Kind.KILL_REDIS, Kind.FREEZE_REDIS}
+    assert {fault.kind for fault in make_schedule(replace(PLAN, kinds=chosen))} == set(chosen)
+    assert kinds_named([]) == DECK
+
+
+def test_a_fault_that_nobody_knows_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(InputError, match="earthquake; there are kill -9 worker"):
+        kinds_named(["redis", "earthquake"])
