@@ -28,10 +28,10 @@ _MAX_FALSE_STARTS = 3
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent(parent: int | None = None) -> None:
+def die_with_parent(parent: int | None = None, by: int = signal.SIGTERM) -> None:
     """Have the kernel end this process when its parent dies, also by SIGKILL; at once, if `parent` is gone already."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
     if parent is not None and os.getppid() != parent:
         os._exit(1)
 
