@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 
 from tests.chaos.fleet import SOON, Fleet
@@ -33,30 +34,39 @@ class Waits:
 
 def test_fetches_under_way_end_or_go_to_others_at_once(fleet: Fleet) -> None:
     leaving = fleet.shoal(SHOAL_LEASE_SECONDS="60")
-    staying = fleet.shoal(SHOAL_LEASE_SECONDS="60", SHOAL_GRACE_SECONDS="1")
+    # It was asked for ten seconds and did not answer: the host is slow by then, which is not what this is about.
+    staying = fleet.shoal(SHOAL_LEASE_SECONDS="60", SHOAL_GRACE_SECONDS="1", SHOAL_SLOW_SHARE="1")
     with serve(Waits()) as site, leaving.running("worker", "--concurrency", "2") as worker:
         fleet.wait_for_worker()
         options = ("--rate", "unlimited", "--parallel", "unlimited", "--no-robots", "--timeout", "180", "--detach")
         job = leaving.run("crawl", site.url, *options).out.strip()
         wait_until(lambda: len(site.hits) > FETCHES, within=SOON)
         with staying.running("worker", "--concurrency", "2"):
+            fleet.wait_for_worker(2)
             asked = time.monotonic()
             worker.terminate()
             wait_until(lambda: worker.poll() is not None, within=SOON)
-            ended = time.monotonic()
-            assert worker.returncode == 0
+            exit_s = time.monotonic() - asked
             wait_until(lambda: len(site.hits) > FETCHES + FETCHES // 2, within=SOON)
-            taken = time.monotonic()
             counters = staying.status(job)["counters"]
+            given_back = _last_line(worker, "slice_done")
         finished, interrupted = _sorted_by_delay(site)
-    print(f"\nexit {ended - asked:.1f} s after SIGTERM; all {FETCHES // 2} interrupted fetches with another worker")
-    print(f"{taken - ended:.1f} s after the exit")
-    assert ended - asked <= GRACE_S + SLACK_S
-    assert taken - ended <= 1 + SLACK_S
+        taken = [hit.at_monotonic - asked for hit in site.hits[FETCHES + 1 :]]
+    print(f"\nexit {exit_s:.1f} s after SIGTERM; others went on with {len(taken)} interrupted requests")
+    print(f"between {taken[0]:.2f} and {taken[-1]:.2f} s after it; {given_back}")
+    assert worker.returncode == 0
+    assert exit_s <= GRACE_S + SLACK_S
+    assert taken[-1] - taken[0] <= 1 + SLACK_S
+    assert taken[-1] <= exit_s + SLACK_S  # they were given back before the exit
     assert counters["done"] == 1 + FETCHES // 2
     assert finished == {1}  # nothing that could end was fetched twice
     assert interrupted == {2}
     assert counters["lost"] == counters["retries"] == 0
+
+
+def _last_line(worker: subprocess.Popen[str], event: str) -> str:
+    _, err = worker.communicate()
+    return [line for line in err.splitlines() if f'"{event}"' in line][-1]
 
 
 def _sorted_by_delay(site: Server) -> tuple[set[int], set[int]]:

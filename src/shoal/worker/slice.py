@@ -53,8 +53,8 @@ UNPROVEN = 4
 """Sockets for a host without a cap until it has answered: fifty that swallow connections must not take them all."""
 UNHURRIED = timedelta(seconds=30)
 """At least this long visits may go on after a slice whose time is up, unless the worker stops."""
-LONGEST_RESERVE = timedelta(seconds=2)
-"""Of the grace period, for what comes after the last fetch: to store, to settle, to give back."""
+LONGEST_RESERVE = timedelta(seconds=4)
+"""Of the grace period, for what comes after the last fetch: to store, settle, give back; Celery's end takes three."""
 SHORTEST_DELIVERY = timedelta(seconds=5)
 """What was fetched is worth so much time, also when there is less grace."""
 MAX_PILE = 4
