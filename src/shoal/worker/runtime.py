@@ -30,7 +30,7 @@ from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.doorbell import Doorbell
 from shoal.worker.flights import Flights
-from shoal.worker.marks import Mark
+from shoal.worker.marks import Mark, Marks
 from shoal.worker.outbound import Outbound
 from shoal.worker.proxies import ProxyLender
 from shoal.worker.shelf import RobotsShelf
@@ -65,9 +65,11 @@ class Lifeline:
 class Runtime:
     """The tools of one process."""
 
-    def __init__(self, settings: Settings, platform: Platform, bell: Doorbell, lifeline: Lifeline, mark: Mark) -> None:
+    def __init__(
+        self, settings: Settings, platform: Platform, bell: Doorbell, lifeline: Lifeline, mark: Mark | None = None
+    ) -> None:
         self._settings = settings
-        self._mark = mark
+        self._mark = mark or Marks(1).of(0)
         self._bell = bell
         self._platform = platform
         self._loop = uvloop.new_event_loop()
