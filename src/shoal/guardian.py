@@ -6,8 +6,8 @@ then nobody is left. A command that comes at that moment waits for the lock, fin
 
     python guardian.py users.lock guardian.pid -- redis-server --port 0 …
 
-It leaves its parent at once, so that no command has to wait for it, and writes down its process id. It holds a lock on
-the file with its id for as long as it lives: who gets no answer from the server can tell whether one is guarded.
+It leaves its parent at once, so that no command has to wait for it, and writes down its process id. The file of the id
+is locked for as long as the guardian or its server lives: two servers would ruin each other's files.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _MAX_FALSE_STARTS = 3
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent(parent: int | None = None) -> None:
+def die_with_parent(parent: int | None = None, by: int = signal.SIGTERM) -> None:
     """Have the kernel end this process when its parent dies, also by SIGKILL; at once, if `parent` is gone already."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
     if parent is not None and os.getppid() != parent:
         os._exit(1)
 
 
-def _start(command: list[str]) -> subprocess.Popen[bytes]:
-    # The server must not outlive its guardian, or a second one could open the same files.
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)
+def _start(command: list[str], presence: int) -> subprocess.Popen[bytes]:
+    # The server must not outlive its guardian for long: nobody would look after it.
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent, pass_fds=(presence,))
 
 
 def _nobody_left(lock: IO[str]) -> bool:
@@ -59,36 +59,43 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
         server.wait()
 
 
-def guard(lock_path: str, command: list[str]) -> None:
+def is_present(pid_path: str) -> bool:
+    """Does a guardian live, or a server that has lost its own and is about to end?"""
+    try:
+        with open(pid_path) as file:  # noqa: PTH123
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def guard(lock_path: str, presence: int, command: list[str]) -> None:
     """Run the server until nobody holds the lock."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    server, started, false_starts = _start(command), time.monotonic(), 0
+    server, started, false_starts = _start(command, presence), time.monotonic(), 0
     with open(lock_path, "a") as lock:  # noqa: PTH123 - kept free of imports that cost start-up time
         while not _nobody_left(lock):
             if server.poll() is not None:
                 false_starts = false_starts + 1 if time.monotonic() - started < _STEADY_S else 0
                 if false_starts == _MAX_FALSE_STARTS:
                     return
-                server, started = _start(command), time.monotonic()
+                server, started = _start(command, presence), time.monotonic()
             time.sleep(_POLL_S)
         _stop(server)
 
 
-def _leave_parent(pid_path: str) -> None:
+def _leave_parent(pid_path: str) -> int:
+    """Go on as a process of its own, whose file of its id is open and locked."""
+    file = os.open(pid_path, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(file, fcntl.LOCK_EX)
     pid = os.fork()
     if pid:
-        with open(pid_path, "w") as file:  # noqa: PTH123
-            file.write(str(pid))
+        os.ftruncate(file, os.pwrite(file, str(pid).encode(), 0))
         os._exit(0)
-
-
-def _claim(pid_path: str) -> IO[str]:
-    file = open(pid_path, "a")  # noqa: PTH123, SIM115 - open until this process ends
-    fcntl.flock(file, fcntl.LOCK_EX)
     return file
 
 
 if __name__ == "__main__":
-    _leave_parent(sys.argv[2])
-    claim = _claim(sys.argv[2])
-    guard(sys.argv[1], sys.argv[4:])
+    guard(sys.argv[1], _leave_parent(sys.argv[2]), sys.argv[4:])

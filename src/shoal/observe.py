@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from collections.abc import MutableMapping
@@ -13,6 +14,7 @@ import structlog
 from shoal.errors import InputError
 from shoal.settings import LOG_LEVELS
 
+_STANDARD_ERROR = 2
 _CREDENTIALS = re.compile(r"(://)[^/@\s]+@")
 
 
@@ -27,6 +29,23 @@ def redact(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Muta
 def _on_a_screen() -> structlog.dev.ConsoleRenderer:
     """Errors without the values of variables: these may be secrets."""
     return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+
+
+class Lines:
+    """Standard error, a line at a time in one write, since processes share it; nobody fails because a disk is full.
+
+    There is no lock that a fork could find taken, and no buffer that could be full at the end.
+    """
+
+    def msg(self, line: str) -> None:
+        left = f"{line}\n".encode(errors="backslashreplace")
+        try:
+            while left:
+                left = left[os.write(_STANDARD_ERROR, left) :]
+        except OSError:
+            return
+
+    debug = info = warning = error = critical = exception = fatal = log = msg
 
 
 def set_up_logs(level: str = "info") -> None:
@@ -45,6 +64,6 @@ def set_up_logs(level: str = "info") -> None:
             _on_a_screen() if pretty else structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),  # a line is one write: processes share the file
+        logger_factory=lambda *_: Lines(),
         cache_logger_on_first_use=True,
     )

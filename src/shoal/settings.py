@@ -55,8 +55,10 @@ class Settings(BaseModel):
     """Length of one Celery task; then the process may be recycled."""
     parent: int | None = None
     """Process id of the foreground command that brought this worker along, and with which it ends."""
-    grace_seconds: float = Field(default=10.0, ge=0)
-    """Time for running fetches to end when a worker is told to stop."""
+    grace_seconds: float = Field(default=15.0, ge=0)
+    """Within this time a worker that is told to stop has ended; running fetches may end until shortly before."""
+    stall_seconds: float = Field(default=30.0, ge=1)
+    """A worker that takes no work for this long, although there is some and a process is free, is started anew."""
     segment_bytes: int = Field(default=256_000_000, ge=1_000_000)
     """A WARC segment is closed at this size."""
     recycle_megabytes: int = Field(default=512, ge=64)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.fleet import Fleet
 from tests.command import Shoal, a_home
 
 
@@ -14,3 +15,10 @@ from tests.command import Shoal, a_home
 def shoal(tmp_path: Path) -> Generator[Shoal]:
     with a_home(tmp_path) as command:
         yield Shoal(command.home, (("SHOAL_LEASE_SECONDS", "3"),))
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, valkey_url: str) -> Generator[Fleet]:
+    made = Fleet(tmp_path / "home", valkey_url)
+    yield made
+    made.watch.close_connections()

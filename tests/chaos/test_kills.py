@@ -25,11 +25,20 @@ def _crawl(site: Server, *options: str) -> tuple[str, ...]:
     return ("crawl", site.url, "--rate", RATE, "--parallel", "64", "--no-robots", "--json", "--quiet", *options)
 
 
-def _children_of_workers(shoal: Shoal) -> list[psutil.Process]:
-    """Celery's pool processes: workers whose parent is a worker."""
+def _pool_processes(shoal: Shoal) -> list[psutil.Process]:
+    """Workers without children of their own: below the supervisor and the Celery process."""
     workers = [p for p in shoal.processes() if any(word.startswith("shoal.worker") for word in p.cmdline())]
-    pids = {process.pid for process in workers}
-    return [process for process in workers if process.ppid() in pids]
+    parents = {process.ppid() for process in workers}
+    return [process for process in workers if process.pid not in parents]
+
+
+def _kill_all(worker: subprocess.Popen[str]) -> None:
+    """The supervisor first, so that nobody has the time to clean up."""
+    family = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(recursive=True)]
+    for process in family:
+        process.suspend()
+    for process in family:
+        process.kill()
 
 
 def _finish(process: subprocess.Popen[str]) -> str:
@@ -55,7 +64,7 @@ def test_kill_9_of_a_pool_process_loses_and_doubles_nothing(shoal: Shoal, moment
     with serve(LinkedSite(pages=PAGES, links=30, size=2_000)) as site:
         with shoal.running(*_crawl(site, "--workers", "2")) as process:
             wait_until(lambda: len(site.hits) > PAGES * moment, within=timedelta(seconds=60))
-            _children_of_workers(shoal)[0].kill()
+            _pool_processes(shoal)[0].kill()
             out = _finish(process)
         _check_exactly_once(shoal, site, out, most_repeats=2 * IN_FLIGHT)
 
@@ -65,7 +74,7 @@ def test_kill_9_of_a_whole_worker_leaves_its_work_to_another(shoal: Shoal, momen
     with serve(LinkedSite(pages=PAGES, links=30, size=2_000)) as site:
         with shoal.running("worker") as victim, shoal.running(*_crawl(site, "--workers", "1")) as process:
             wait_until(lambda: len(site.hits) > PAGES * moment, within=timedelta(seconds=60))
-            victim.kill()
+            _kill_all(victim)
             out = _finish(process)
         _check_exactly_once(shoal, site, out, most_repeats=2 * IN_FLIGHT)
 

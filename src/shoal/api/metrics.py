@@ -28,6 +28,8 @@ from shoal.frontier.watch import Watch
 HOSTS_LOOKED_AT = 1_000
 HOSTS_SHOWN = 20
 MAX_OUTCOMES = 200
+RESTARTS = ("died", "stalled", "hung")
+"""Why a worker, or a process of one, was started again."""
 _OUTCOME = re.compile(r"(done|retry|dead|filtered|robots)(:[a-z0-9_]{1,40})?")
 
 REQUESTS = Counter("shoal_api_requests", "Requests answered", ["method", "route", "status"], registry=None)
@@ -113,6 +115,11 @@ class FrontierCollector(Collector):
             if kind == REPAIRED:
                 repairs.add_metric([what], count)
         yield repairs
+
+        restarts = CounterMetricFamily("shoal_worker_restarts", "Workers started again, by reason", labels=["reason"])
+        for reason in RESTARTS:
+            restarts.add_metric([reason], stats.get(f"restarts:{reason}", 0))
+        yield restarts
 
     def _workers(self) -> Iterator[Metric]:
         workers = self._watch.workers()

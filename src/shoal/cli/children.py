@@ -10,8 +10,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from shoal.cli.talk import say
+from shoal.restarts import Pauses
 
 STOP_S = 15.0
 """On top of the time that a child gives its own work."""
@@ -90,6 +95,32 @@ class Child:
         if self._process is not None and self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+
+
+@dataclass(slots=True)
+class Post:
+    """A child, and when it is to be started again."""
+
+    name: str
+    child: Child
+    started: float = 0.0
+    due: float | None = None
+    pauses: Pauses = field(default_factory=Pauses)
+
+    def start(self) -> None:
+        self.child.start()
+        self.started, self.due = time.monotonic(), None
+
+    def tend(self) -> None:
+        """Look after it: note its death, or start it again when the pause is over."""
+        now = time.monotonic()
+        if self.due is not None:
+            if now >= self.due:
+                self.start()
+        elif (code := self.child.code) is not None:
+            pause_s = self.pauses.after(now - self.started)
+            self.due = now + pause_s
+            say(f"the {self.name} ended with code {code}; it starts again in {pause_s:g} s ({self.child.log})")
 
 
 def _put_aside(log: Path) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from types import TracebackType
 
-from shoal.cli.children import Child
+from shoal.cli.children import Child, Post
 from shoal.core.model import ALL_QUEUES
 from shoal.errors import ShoalError
 from shoal.settings import Settings
 
 GRACE_S = 3.0
 """Who presses Ctrl-C does not want to wait; what is interrupted is fetched again on resume."""
+
+MAX_DEATHS = 3
+"""A worker that was killed so often in a row is not started again."""
 
 
 class Crew:
@@ -27,10 +30,11 @@ class Crew:
         }
         log = settings.home / "logs" / f"worker-{os.getpid()}.log"
         self._worker = Child("shoal.worker", log, settings.home, variables, grace_s)
+        self._post = Post("worker", self._worker)
         self.absent = not processes
         """Is the work left to other workers?"""
         if processes:
-            self._worker.start()
+            self._post.start()
 
     def __enter__(self) -> Crew:
         return self
@@ -44,9 +48,13 @@ class Crew:
             self.stop()
 
     def check(self) -> None:
-        """Raise when the workers have died."""
-        if (code := self._worker.code) is not None:
+        """Start a worker that was killed again; raise when that does not help, or when it ended by itself."""
+        code = self._worker.code
+        if code is None:
+            return
+        if self._post.due is None and (code >= 0 or self._post.pauses.in_a_row >= MAX_DEATHS):
             raise ShoalError(f"the worker ended with code {code}; its log: {self._worker.log}\n{self._worker.tail()}")
+        self._post.tend()
 
     def stop(self) -> None:
         """Let running fetches end, then the processes."""

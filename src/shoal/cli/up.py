@@ -8,7 +8,6 @@ from __future__ import annotations
 import http.client
 import json as jsonlib
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated
@@ -17,7 +16,7 @@ from urllib.parse import urlsplit
 import typer
 
 from shoal.cli import options as opt
-from shoal.cli.children import Child
+from shoal.cli.children import Child, Post
 from shoal.cli.interrupts import Interrupts, noted_interrupts
 from shoal.cli.ops import Host, Port
 from shoal.cli.run import DEFAULT_WORKERS
@@ -29,9 +28,6 @@ from shoal.settings import Settings, read_settings
 POLL_S = 0.1
 START_S = 60.0
 """For the first answer of the API."""
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
-STEADY_S = 60.0
-"""Who has lived this long is started again as if for the first time."""
 
 ApiWorkers = Annotated[
     int | None, typer.Option("--api-workers", min=1, max=64,
@@ -66,34 +62,6 @@ def up(
                 staff.tend()
                 time.sleep(POLL_S)
             say("stopping: what is under way may end (Ctrl-C again to stop at once) …")
-
-
-@dataclass(slots=True)
-class Post:
-    """A child, and when it is to be started again."""
-
-    name: str
-    child: Child
-    started: float = 0.0
-    pause_s: float = FIRST_PAUSE_S
-    due: float | None = None
-
-    def start(self) -> None:
-        self.child.start()
-        self.started, self.due = time.monotonic(), None
-
-    def tend(self) -> None:
-        """Look after it: note its death, or start it again when the pause is over."""
-        now = time.monotonic()
-        if self.due is not None:
-            if now >= self.due:
-                self.start()
-        elif (code := self.child.code) is not None:
-            if now - self.started >= STEADY_S:
-                self.pause_s = FIRST_PAUSE_S
-            self.due = now + self.pause_s
-            say(f"the {self.name} ended with code {code}; it starts again in {self.pause_s:g} s ({self.child.log})")
-            self.pause_s = min(self.pause_s * 2, LONGEST_PAUSE_S)
 
 
 class Staff:

@@ -410,6 +410,11 @@ class Frontier:
         with translated_errors("stats"):
             self._client.hincrby(f"{self._prefix}:stats", "slices", 1)
 
+    def count_restart(self, reason: str) -> None:
+        """A worker, or a process of one, had to be started again."""
+        with translated_errors("stats"):
+            self._client.hincrby(f"{self._prefix}:stats", f"restarts:{reason}", 1)
+
     # --- doorbells ----------------------------------------------------------------------------------------------
 
     def claim_ring(self, queue: str) -> bool:

@@ -14,6 +14,8 @@ SLICE_TASK = "shoal.slice"
 TICK_TASK = "shoal.tick"
 VISIBILITY_TIMEOUT_S = 3600
 """Far above the length of a slice: an unacknowledged ring is delivered again after this."""
+SOCKET_TIMEOUT_S = 5
+"""Far above the second for which the transport waits in Redis; a connection that is silent for longer is dead."""
 
 
 def make_app(urls: RedisUrls) -> Celery:
@@ -37,7 +39,12 @@ def make_app(urls: RedisUrls) -> Celery:
         worker_hijack_root_logger=False,
         broker_connection_retry_on_startup=True,
         broker_connection_timeout=3,
-        broker_transport_options={"visibility_timeout": VISIBILITY_TIMEOUT_S, "socket_connect_timeout": 3},
+        broker_transport_options={
+            "visibility_timeout": VISIBILITY_TIMEOUT_S,
+            "socket_connect_timeout": 3,
+            "socket_timeout": SOCKET_TIMEOUT_S,
+            "socket_keepalive": True,
+        },
         worker_proc_alive_timeout=30,
     )
     return app

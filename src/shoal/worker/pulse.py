@@ -1,21 +1,29 @@
 """The pulse: what a worker's main process does about once a second, beside Celery.
 
 It tells the frontier that the worker lives, and rings for work that is due while a process of the worker is free, so
-that a ring lost on its way costs a second and no more.
+that a ring lost on its way costs a second and no more. And it watches: a worker that takes no work although there is
+some gives up, for its supervisor to start another, and a process that is stuck in a slice is killed, for the pool to
+replace it.
 """
 
 # Celery has no type hints: what it gives is unknown to the checker in this file only.
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
 
 import structlog
 from celery import Celery
 from celery.worker import state as worker_state
+from kombu.exceptions import ChannelError, OperationalError
+from redis.exceptions import RedisError
 
 from shoal import __version__
 from shoal.core.model import WorkerBeat
@@ -26,6 +34,8 @@ from shoal.wiring import redis_urls
 from shoal.worker.app import SLICE_TASK
 from shoal.worker.doorbell import Doorbell
 from shoal.worker.memory import resident_mb
+from shoal.worker.supervisor import Life
+from shoal.worker.watchdog import Watchdog
 
 log = structlog.get_logger()
 
@@ -34,16 +44,39 @@ EAGER_S, EAGER_PULSE_S = 5.0, 0.1
 """A worker that has just started looks more often: whoever started it waits for it."""
 HEARTBEAT_S = 5.0
 FAREWELL_S = 3.0
+BROKER_S = 3.0
+MOST_RINGS = 10
+"""In a queue that nobody empties there need not be more."""
+
+
+class Pool(Protocol):
+    """The processes of the worker."""
+
+    def silent(self, seconds: float) -> list[int]:
+        """Those that are in a slice and have given no sign of life for so long."""
+        ...
+
+    @property
+    def is_held_back(self) -> bool:
+        """Has an operator limited the rate of slices?"""
+        ...
 
 
 class Pulse:
     """A thread of the main process, from the moment when the worker is ready."""
 
-    def __init__(self, settings: Settings, app: Celery) -> None:
+    def __init__(self, settings: Settings, app: Celery, life: Life, pool: Pool, give_up: Callable[[], object]) -> None:
         self._settings = settings
+        self._app = app
+        self._pool = pool
+        self._give_up = give_up
+        self._watchdog = Watchdog(settings.stall_seconds)
+        self._hung_s = settings.lease_seconds + settings.grace_seconds
+        self._to_count = [life.restarted] if life.restarted else []
+        """Restarts that the frontier does not know of yet."""
         self._frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix, settings.manners)
         self._bell = Doorbell(app, self._frontier)
-        self._name = f"{socket.gethostname()}:{os.getpid()}"
+        self._name = f"{socket.gethostname()}:{life.command}"
         self._started_ms = time.time_ns() // 1_000_000
         self._resting = threading.Event()
         self._ended = threading.Event()
@@ -78,16 +111,56 @@ class Pulse:
     def _beat(self) -> None:
         now = time.monotonic()
         try:
+            self._end_hung()
             if now - self._told_at >= HEARTBEAT_S:
                 self._frontier.heartbeat(self._sign_of_life())
                 self._told_at = now
-            if now - self._rung_at >= PULSE_S and (queue := self._unattended()):
-                self._bell.send(queue)
-                self._rung_at = now
+            while self._to_count:
+                self._frontier.count_restart(self._to_count[-1])
+                self._to_count.pop()
+            if now - self._rung_at >= PULSE_S:
+                self._attend(now)
         except RedisUnavailable as exc:
+            self._watchdog.calm()
             log.warning("pulse_failed", error=str(exc))
         except Exception:  # a pulse that stops is a worker that nobody hears of
             log.exception("pulse_failed")
+
+    def _attend(self, now: float) -> None:
+        """Ring for work that is due while a process of ours is free; give up when that has no effect for long."""
+        queue = self._unattended()
+        if queue is None:
+            self._watchdog.calm()
+            return
+        waiting = self._waiting(queue) if self._watchdog.is_worried else 0
+        if waiting < MOST_RINGS and len(worker_state.reserved_requests) < self._settings.processes:
+            self._bell.send(queue)
+            self._rung_at = now
+        unheard = waiting > 0 or len(worker_state.reserved_requests) > len(worker_state.active_requests)
+        if self._watchdog.is_worried and not unheard:
+            self._watchdog.calm()  # others take the rings, or the broker is away
+        waited_s = self._watchdog.look(worker_state.total_count[SLICE_TASK])
+        if waited_s is not None and not self._resting.is_set():
+            log.error("worker_stalled", queue=queue, waited_s=round(waited_s, 1), rings=waiting)
+            self._give_up()
+
+    def _waiting(self, queue: str) -> int:
+        """Rings that lie in the queue; asked over a new connection, for an old one may be dead."""
+        try:
+            with self._app.connection_for_read(connect_timeout=BROKER_S) as connection:
+                bound = self._app.amqp.queues[queue].bind(connection.default_channel)
+                return bound.queue_declare(passive=True)[1]
+        except (OperationalError, ChannelError, OSError, RedisError) as exc:
+            log.warning("ring_failed", queue=queue, error=str(exc))
+            return 0
+
+    def _end_hung(self) -> None:
+        """A process that is stuck has lost its leases to others by now, and will not come back by itself."""
+        for pid in self._pool.silent(self._hung_s):
+            log.error("process_hung", pid=pid, silent_s=self._hung_s)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                self._to_count.append("hung")
 
     def _sign_of_life(self) -> WorkerBeat:
         return WorkerBeat(
@@ -102,9 +175,11 @@ class Pulse:
         )
 
     def _unattended(self) -> str | None:
-        """A queue with work that is due, while a process of ours is free and no ring is held back for it."""
-        queues = self._settings.lease_queues
-        if not queues or self._resting.is_set() or len(worker_state.reserved_requests) >= self._settings.processes:
+        """A queue with work that is due, while a process of ours has nothing to do and nobody holds us back."""
+        queues, pool = self._settings.lease_queues, self._pool
+        if not queues or self._resting.is_set() or len(worker_state.active_requests) >= self._settings.processes:
+            return None
+        if pool.is_held_back and len(worker_state.reserved_requests) >= self._settings.processes:
             return None
         glance = self._frontier.glance(queues)
         if glance.due:

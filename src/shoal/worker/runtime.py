@@ -29,6 +29,8 @@ from shoal.wiring import Platform, redis_urls
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.doorbell import Doorbell
+from shoal.worker.flights import Flights
+from shoal.worker.marks import Mark, Marks
 from shoal.worker.outbound import Outbound
 from shoal.worker.proxies import ProxyLender
 from shoal.worker.shelf import RobotsShelf
@@ -36,6 +38,7 @@ from shoal.worker.slice import Slice, SliceLimits, SliceReport, SliceTools
 from shoal.worker.visit import Visitor
 
 MAX_CONTEXTS = 200
+MARK_S = 1.0
 
 
 class Lifeline:
@@ -62,13 +65,16 @@ class Lifeline:
 class Runtime:
     """The tools of one process."""
 
-    def __init__(self, settings: Settings, platform: Platform, bell: Doorbell, lifeline: Lifeline) -> None:
+    def __init__(
+        self, settings: Settings, platform: Platform, bell: Doorbell, lifeline: Lifeline, mark: Mark | None = None
+    ) -> None:
         self._settings = settings
+        self._mark = mark or Marks(1).of(0)
         self._bell = bell
         self._platform = platform
         self._loop = uvloop.new_event_loop()
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sync")
-        self._client = self._loop.run_until_complete(_make_client(settings.user_agent))
+        self._client = Flights(self._loop.run_until_complete(_make_client(settings.user_agent)))
         self._archive = ArchiveWriter(settings.archive_path, settings.segment_bytes)
         self._contexts: dict[str, JobContext] = {}
         self._lifeline = lifeline
@@ -78,13 +84,17 @@ class Runtime:
     def answer(self, queue: str) -> SliceReport:
         """Somebody rang: one slice, to its end. If work remains then, the next one is called."""
         frontier = self._platform.frontier
-        frontier.answer_ring(queue)
-        frontier.count_slice()
-        with _termination_waits() as asked:
-            report = self._loop.run_until_complete(self._run(asked))
-        if report.work_remains:
-            self._bell.ring_due(self._settings.lease_queues)
-        return report
+        self._mark.make()
+        try:
+            frontier.answer_ring(queue)
+            frontier.count_slice()
+            with _termination_waits() as asked:
+                report = self._loop.run_until_complete(self._run(asked))
+            if report.work_remains:
+                self._bell.ring_due(self._settings.lease_queues)
+            return report
+        finally:
+            self._mark.clear()
 
     def close(self) -> None:
         """Release everything but the platform; the process is about to end."""
@@ -101,6 +111,7 @@ class Runtime:
         loop = asyncio.get_running_loop()
         asked.then(lambda: loop.call_soon_threadsafe(run.stop))
         loop.add_reader(self._lifeline.fileno(), lambda: self._cut(run))
+        marking = loop.create_task(self._keep_marking())
         try:
             return await run.run()
         except BaseException:
@@ -108,7 +119,13 @@ class Runtime:
                 context.links.forget()
             raise
         finally:
+            marking.cancel()
             loop.remove_reader(self._lifeline.fileno())
+
+    async def _keep_marking(self) -> None:
+        while True:
+            self._mark.make()
+            await asyncio.sleep(MARK_S)
 
     def _cut(self, run: Slice) -> None:
         self._loop.remove_reader(self._lifeline.fileno())
@@ -146,6 +163,7 @@ class Runtime:
             finalise=platform.ending.finalise,
             threads=self._threads,
             look=platform.recovery.look,
+            flights=self._client,
         )
 
     def _context_of(self, job: str) -> JobContext | None:

@@ -1,37 +1,63 @@
-"""One worker process group, from settings to exit code."""
+"""One worker, from settings to exit code: a supervisor, and the Celery process that it keeps alive.
+
+What is large is imported in the Celery process only, and by it alone.
+"""
 
 from __future__ import annotations
 
-import sys
+import os
+from contextlib import suppress
 
-import structlog
-
-from shoal.observe import set_up_logs
-from shoal.proxy_pools import pools_of
-from shoal.redis_url import redacted
 from shoal.settings import Settings
-from shoal.store.database import open_database
-from shoal.wiring import sync_hosts, with_redis
-from shoal.worker.tasks import Worker
-
-log = structlog.get_logger()
+from shoal.worker.supervisor import Life, Supervisor
 
 
 def serve(settings: Settings, log_level: str = "info") -> int:
     """Serve queues until told to stop."""
+
+    def tell(code: int, pause_s: float) -> None:
+        _tell(log_level, code, pause_s)
+
+    return Supervisor(settings.grace_seconds, tell).run(lambda life: _work(settings, log_level, life))
+
+
+def _work(settings: Settings, log_level: str, life: Life) -> int:
+    """In the Celery process."""
+    from shoal.observe import set_up_logs
+    from shoal.proxy_pools import pools_of
+    from shoal.store.database import open_database
+    from shoal.wiring import sync_hosts, with_redis
+    from shoal.worker.tasks import Worker
+
     set_up_logs(log_level)
     with with_redis(settings) as chosen:
         open_database(chosen.sql_url).dispose()
         sync_hosts(chosen)
         pools_of(chosen.proxies_file).all()
         _announce(chosen)
-        return Worker(chosen).run()
+        return Worker(chosen, life).run()
+
+
+def _tell(log_level: str, code: int, pause_s: float) -> None:
+    """In the supervisor, which needs no logs otherwise."""
+    import structlog
+
+    from shoal.observe import set_up_logs
+
+    set_up_logs(log_level)
+    log = structlog.get_logger()
+    log.error("worker_died", code=code, again_in_s=pause_s)
 
 
 def _announce(settings: Settings) -> None:
+    import structlog
+
+    from shoal.redis_url import redacted
+
+    log = structlog.get_logger()
     where = redacted(settings.redis_url or "")
     if settings.parent is None:
-        shown = f"worker: {settings.processes} × {settings.queues} on {where}; Ctrl-C stops"
-        print(shown, file=sys.stderr, flush=True)
+        with suppress(OSError):  # nobody may be there to read it
+            os.write(2, f"worker: {settings.processes} × {settings.queues} on {where}; Ctrl-C stops\n".encode())
     else:
         log.info("worker_started", processes=settings.processes, queues=settings.queues, redis=where)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -28,6 +28,7 @@ from shoal.errors import FetchError, Unavailable
 from shoal.frontier.frontier import Frontier
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
+from shoal.worker.flights import Flights
 from shoal.worker.outage import Outages, Place
 from shoal.worker.result import Result, given_up, put_off
 from shoal.worker.visit import Visitor
@@ -52,6 +53,12 @@ INTRODUCE_DELAY = timedelta(seconds=1)
 """Before a host whose name leads nowhere is looked up again."""
 UNPROVEN = 4
 """Sockets for a host without a cap until it has answered: fifty that swallow connections must not take them all."""
+UNHURRIED = timedelta(seconds=30)
+"""At least this long visits may go on after a slice whose time is up, unless the worker stops."""
+LONGEST_RESERVE = timedelta(seconds=4)
+"""Of the grace period, for what comes after the last fetch: to store, settle, give back; Celery's end takes three."""
+SHORTEST_DELIVERY = timedelta(seconds=5)
+"""What was fetched is worth so much time, also when there is less grace."""
 MAX_PILE = 4
 """Undelivered results for each socket, beyond which nothing more is leased."""
 
@@ -86,6 +93,8 @@ class SliceTools:
     threads: ThreadPoolExecutor
     look: Callable[[], None] = lambda: None
     """Find out what a server that was started anew has lost."""
+    flights: Flights | None = None
+    """Knows which visits have begun to fetch; without it, all have."""
 
 
 @dataclass(slots=True)
@@ -136,6 +145,7 @@ class Slice:
         self._wake = asyncio.Event()
         self._results_wait = asyncio.Event()
         self._draining = False
+        self._stopped_at = 0.0
         self._ring_again = 0.0
         self._steady = ThreadPoolExecutor(1, thread_name_prefix="renew")
         """For calls of Redis that must not wait behind those of the database."""
@@ -145,6 +155,8 @@ class Slice:
 
     def stop(self) -> None:
         """Lease nothing more, finish what is under way within the grace period."""
+        if not self._stop.is_set():
+            self._stopped_at = time.monotonic()
         self._stop.set()
         self._wake.set()
 
@@ -266,6 +278,8 @@ class Slice:
         task.add_done_callback(self._visited)
 
     async def _visit(self, lease: Lease) -> None:
+        if self._tools.flights:
+            self._tools.flights.board()
         context = self._contexts.get(lease.job)
         if lease.mark is Mark.STRANGER:
             result = await self._introduce(lease)
@@ -385,36 +399,53 @@ class Slice:
     async def _drain(self, deliverer: asyncio.Task[None]) -> None:
         """Let running visits end; interrupt those that outlive the grace period and give them back."""
         self._draining = True
-        if self._desk.visits:
-            patience = self._limits.grace if self._stop.is_set() else max(self._limits.grace, timedelta(seconds=30))
-            await self._visits_end_or_stop(patience)
-        interrupted = list(self._desk.visits.items())
-        for task, _ in interrupted:
-            task.cancel()
-        if interrupted:
-            await asyncio.gather(*(task for task, _ in interrupted), return_exceptions=True)
-            await self._give_back([lease for task, lease in interrupted if task.cancelled()])
+        await self._visits_end_or_stop()
+        await self._interrupt(list(self._desk.visits))
         await self._deliver_rest(deliverer)
+
+    async def _visits_end_or_stop(self) -> None:
+        started, looked = time.monotonic(), False
+        while self._desk.visits and time.monotonic() < self._visits_until(started):
+            if self._stop.is_set() and not looked:
+                looked = True
+                await self._interrupt(self._unstarted())
+            await self._wait(POLL_S)
+
+    def _visits_until(self, started: float) -> float:
+        grace = self._limits.grace
+        if not self._stop.is_set():
+            return started + max(grace, UNHURRIED).total_seconds()
+        return self._stopped_at + (grace - min(LONGEST_RESERVE, grace / 4)).total_seconds()
+
+    def _unstarted(self) -> list[asyncio.Task[None]]:
+        flights = self._tools.flights
+        return [visit for visit in self._desk.visits if flights and not flights.has(visit)]
+
+    async def _interrupt(self, visits: Iterable[asyncio.Task[None]]) -> None:
+        """End these visits and let others have their requests at once."""
+        leases = {visit: self._desk.visits[visit] for visit in visits}
+        for visit in leases:
+            visit.cancel()
+        if not leases:
+            return
+        await asyncio.gather(*leases, return_exceptions=True)
+        await self._give_back([lease for visit, lease in leases.items() if visit.cancelled()])
+        try:
+            await self._in_thread(self._tools.ring)
+        except Unavailable as exc:
+            log.warning("release_failed", error=str(exc), leases=0)
 
     async def _deliver_rest(self, deliverer: asyncio.Task[None]) -> None:
         """A store that stays down must not keep a worker from stopping: its leases run out, and others repeat them."""
-        started = time.monotonic()
-        patience = max(self._limits.grace, timedelta(seconds=5))
+        patience_s = max(self._limits.grace, SHORTEST_DELIVERY).total_seconds()
         while not self._desk.empty and not deliverer.done():
-            if self._stop.is_set() and time.monotonic() - started > patience.total_seconds():
+            if self._stop.is_set() and time.monotonic() - self._stopped_at > patience_s:
                 log.error("results_abandoned", results=self._desk.undelivered)
                 return
             self._results_wait.set()
             await asyncio.sleep(0.005)
         if deliverer.done():
             await deliverer
-
-    async def _visits_end_or_stop(self, patience: timedelta) -> None:
-        started = time.monotonic()
-        while self._desk.visits and time.monotonic() - started < patience.total_seconds():
-            if self._stop.is_set():
-                patience = min(patience, self._limits.grace)
-            await self._wait(POLL_S)
 
     async def _give_back(self, leases: list[Lease]) -> None:
         self._report.given_back += len(leases)

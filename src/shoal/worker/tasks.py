@@ -7,6 +7,7 @@ Everything is hung onto the application here; the work itself is in `runtime` an
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from dataclasses import asdict
 from typing import Any, cast
 
 import structlog
+from billiard.process import current_process
 from billiard.util import get_logger as get_pool_logger
 from celery.platforms import SecurityWarning
 from celery.signals import (
@@ -33,8 +35,11 @@ from shoal.wiring import Platform, redis_urls
 from shoal.worker.app import SLICE_TASK, TICK_TASK, make_app
 from shoal.worker.beat import Beat
 from shoal.worker.doorbell import REQUEST_ID, Doorbell
-from shoal.worker.pulse import Pulse
+from shoal.worker.marks import Marks
+from shoal.worker.pulse import Pool, Pulse
 from shoal.worker.runtime import Lifeline, Runtime
+from shoal.worker.supervisor import STALLED, Life
+from shoal.worker.ticks import Ticks
 
 log = structlog.get_logger()
 
@@ -42,16 +47,20 @@ log = structlog.get_logger()
 class Worker:
     """One `shoal worker`: a Celery worker whose tasks are the slice and the tick."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, life: Life) -> None:
         self._settings = settings
+        self._life = life
         self._app = make_app(redis_urls(settings))
         self._lifeline = Lifeline()
         self._platform: Platform | None = None
         self._runtime: Runtime | None = None
-        self._stopped = False
+        self._ready = self._stopped = False
         self._alone = not settings.lease_queues
         """Housekeeping needs no pool: one process, which is the main one."""
-        self._pulse = Pulse(settings, self._app)
+        self._marks = Marks(settings.processes)
+        self._pool = _CeleryPool(self._marks)
+        self._pulse = Pulse(settings, self._app, life, self._pool, self._give_up)
+        self._ticks = Ticks(self._app, self._open_apart) if self._mixed else None
         self._beat = Beat(settings, self._app) if settings.beat else None
         self._connect_tasks()
         self._connect_signals()
@@ -61,7 +70,7 @@ class Worker:
         # Celery warns root that it may be fed pickles; JSON is all that this worker accepts.
         warnings.filterwarnings("ignore", category=SecurityWarning)
         worker = cast(Any, self._app).Worker(
-            queues=self._settings.queues,
+            queues=",".join(self._settings.lease_queues) if self._mixed else self._settings.queues,
             concurrency=self._settings.processes,
             max_memory_per_child=self._settings.recycle_megabytes * 1000,
             pool="solo" if self._alone else "prefork",
@@ -70,12 +79,20 @@ class Worker:
             without_mingle=True,
             without_gossip=True,
         )
+        self._pool.worker = worker
         try:
             worker.start()
         finally:
+            if self._ticks:
+                self._ticks.end()
             self._pulse.end()
             self._close()
         return 0 if self._stopped else int(worker.exitcode or 0)  # who was told to stop did not fail
+
+    @property
+    def _mixed(self) -> bool:
+        """Does it serve housekeeping beside slices? Then a thread does it, for it cannot wait for a slice to end."""
+        return not self._alone and CONTROL_QUEUE in self._settings.queue_names
 
     # --- the tasks ----------------------------------------------------------------------------------------------
 
@@ -93,9 +110,9 @@ class Worker:
         with _log_context(request):
             if self._runtime is None:
                 platform = self._open()
-                self._runtime = Runtime(
-                    self._settings, platform, Doorbell(self._app, platform.frontier), self._lifeline
-                )
+                bell = Doorbell(self._app, platform.frontier)
+                mark = self._marks.of(cast(Any, current_process()).index)
+                self._runtime = Runtime(self._settings, platform, bell, self._lifeline, mark)
             report = self._runtime.answer(queue)
             log.info("slice_done", queue=queue, **asdict(report))
 
@@ -108,9 +125,12 @@ class Worker:
     def _open(self) -> Platform:
         """The platform of this process, opened after the fork."""
         if self._platform is None:
-            frontier = Frontier.at(redis_urls(self._settings).frontier, self._settings.prefix, self._settings.manners)
-            self._platform = Platform.open(self._settings, frontier, Doorbell(self._app, frontier).ring)
+            self._platform = self._open_apart()
         return self._platform
+
+    def _open_apart(self) -> Platform:
+        frontier = Frontier.at(redis_urls(self._settings).frontier, self._settings.prefix, self._settings.manners)
+        return Platform.open(self._settings, frontier, Doorbell(self._app, frontier).ring)
 
     def _close(self) -> None:
         if self._runtime:
@@ -131,7 +151,14 @@ class Worker:
     # --- in the main process ------------------------------------------------------------------------------------
 
     def _on_ready(self, **_: Any) -> None:
+        """Also after each time that the connection to the broker was lost."""
+        if self._ready:
+            return
+        self._ready = True
+        self._life.ready()
         self._pulse.start()
+        if self._ticks:
+            self._ticks.start()
         if self._beat:
             self._beat.start()
 
@@ -139,6 +166,10 @@ class Worker:
         self._stopped = True
         self._pulse.rest()
         self._lifeline.cut()
+
+    def _give_up(self) -> None:
+        """The supervisor starts another one; the pool's processes bring their slices to an end, as when we die."""
+        os._exit(STALLED)
 
     def _on_logs(self, **_: Any) -> None:
         adopt_library_logs()
@@ -151,6 +182,24 @@ class Worker:
         if not self._alone:  # else Celery calls the main process a child
             worker_process_init.connect(self._on_child_start, weak=False)
             worker_process_shutdown.connect(self._on_child_end, weak=False)
+
+
+class _CeleryPool(Pool):
+    """What Celery's worker object tells about its pool."""
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+        self.worker: Any = None
+
+    def silent(self, seconds: float) -> list[int]:
+        pool = getattr(getattr(self.worker, "pool", None), "_pool", None)
+        own = {process.pid for process in getattr(pool, "_pool", ())}
+        return [pid for pid in self._marks.silent(seconds) if pid in own]
+
+    @property
+    def is_held_back(self) -> bool:
+        buckets = getattr(getattr(self.worker, "consumer", None), "task_buckets", None)
+        return bool(buckets) and buckets.get(SLICE_TASK) is not None
 
 
 @contextmanager

@@ -7,8 +7,9 @@ from typing import cast
 
 import pytest
 
-from shoal.cli import children, up
-from shoal.cli.children import Child
+from shoal.cli import children
+from shoal.cli.children import Child, Post
+from shoal.restarts import STEADY_S
 
 
 def _child(log: Path) -> Child:
@@ -58,9 +59,9 @@ def test_the_pause_before_a_restart_grows_and_is_forgotten_after_a_steady_life(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(up.time, "monotonic", lambda: now)
+    monkeypatch.setattr(children.time, "monotonic", lambda: now)
     dead = Dead()
-    post = up.Post("api", cast(Child, dead))
+    post = Post("api", cast(Child, dead))
     post.start()
     pauses: list[float] = []
     for _ in range(8):
@@ -76,6 +77,6 @@ def test_the_pause_before_a_restart_grows_and_is_forgotten_after_a_steady_life(
         assert dead.starts == starts + 1
     assert pauses == pytest.approx([1, 2, 4, 8, 16, 30, 30, 30])
     assert capsys.readouterr().err.startswith("the api ended with code 1; it starts again in 1 s (a.log)\n")
-    now += up.STEADY_S
+    now += STEADY_S
     post.tend()
     assert post.due == pytest.approx(now + 1)

@@ -1,0 +1,52 @@
+"""Which visits have a fetch under way: what was leased and has not been asked for yet can be given back at once.
+
+A visit is told by a variable of its context, which tasks that it starts inherit: who fetches a robots.txt for the sake
+of a visit fetches for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from contextvars import ContextVar
+
+from shoal.core.proxies import Proxy
+from shoal.core.url import Url
+from shoal.fetch.port import Client, FetchLimits, Response
+
+_VISIT: ContextVar[asyncio.Task[None] | None] = ContextVar("visit", default=None)
+
+
+class Flights:
+    """A client that knows for which visits it is on the way."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._flying = Counter[asyncio.Task[None] | None]()
+
+    def board(self) -> None:
+        """The task that runs now is a visit."""
+        _VISIT.set(asyncio.current_task())
+
+    def has(self, visit: asyncio.Task[None]) -> bool:
+        """Is a fetch under way for this visit?"""
+        return self._flying[visit] > 0
+
+    async def fetch(
+        self, url: Url, headers: Mapping[str, str], limits: FetchLimits, proxy: Proxy | None = None
+    ) -> Response:
+        visit = _VISIT.get()
+        self._flying[visit] += 1
+        try:
+            return await self._client.fetch(url, headers, limits, proxy)
+        finally:
+            self._flying[visit] -= 1
+            if not self._flying[visit]:
+                del self._flying[visit]
+
+    async def find_address(self, host: str) -> str:
+        return await self._client.find_address(host)
+
+    async def close(self) -> None:
+        await self._client.close()

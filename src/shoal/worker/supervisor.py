@@ -1,0 +1,200 @@
+"""The process of `shoal worker` itself: it starts the Celery process, and starts it again when that dies or stalls.
+
+The Celery process is a fork, made before anything large is imported, so that it costs no time; whatever it returns or
+raises goes the way that it would go without a supervisor. It leads a process group of its own, with its pool: a Ctrl-C
+or a `timeout` for the whole group reaches the supervisor alone, which passes it on in order. When its supervisor is
+killed, the group goes at once; when the Celery process dies alone, its pool may bring its fetches to an end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from shoal.guardian import die_with_parent
+from shoal.restarts import Pauses
+
+POLL_S = 0.05
+PATIENCE_S = 10.0
+"""Beyond the grace period, for a worker that was told to stop."""
+STALLED = 75
+"""Exit code of a Celery process that takes no work although there is some."""
+MAX_FALSE_STARTS = 3
+"""A worker that was never ready and is killed so many times in a row will not live."""
+Handler = Callable[[int, FrameType | None], Any] | int | None
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+END_GROUP = signal.SIGUSR2
+"""From the kernel, when the supervisor has died."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What a Celery process knows about its start."""
+
+    command: int
+    """Process id of its supervisor, which stays the same over restarts."""
+    restarted: str = ""
+    """Why the one before it ended: died, stalled; empty for the first."""
+    _ready: int = -1
+
+    def ready(self) -> None:
+        """It takes work from now on."""
+        with suppress(OSError):
+            os.write(self._ready, b"1")
+
+
+class Supervisor:
+    """Keeps one Celery process alive until told to stop: gently by the first signal, at once by the second."""
+
+    def __init__(self, grace_s: float, tell: Callable[[int, float], None]) -> None:
+        self._patience_s = grace_s + PATIENCE_S
+        self._tell = tell
+        """(exit code, pause) of a worker that is started again: for the log."""
+        self._pauses = Pauses()
+        self._ready_read, self._ready_write = os.pipe()
+        os.set_blocking(self._ready_read, False)
+        self._was_ready = False
+        self._child = 0
+        self._remains: list[tuple[int, float]] = []
+        """Groups whose leader has died, and until when they may end by themselves."""
+        self._before: dict[int, Handler] = {}
+        self._asked = self._harder = 0
+        self._deadline = float("inf")
+
+    def run(self, work: Callable[[Life], int]) -> int:
+        """In the supervisor: the exit code, once all is over. In the Celery process: what the work returns."""
+        restarted = ""
+        for number in SIGNALS:
+            self._before[number] = signal.signal(number, self._note)
+        try:
+            while True:
+                life = self._fork(restarted)
+                if life is not None:
+                    return work(life)
+                started = time.monotonic()
+                code = self._watch()
+                final = self._final(code)
+                if final is not None:
+                    return final
+                restarted = "stalled" if code == STALLED else "died"
+                self._rest(code, self._pauses.after(time.monotonic() - started))
+        finally:
+            if self._child >= 0:
+                self._bury(at_once=True)
+                self._put_back()
+
+    # --- a life -------------------------------------------------------------------------------------------------
+
+    def _fork(self, restarted: str) -> Life | None:
+        """A new process; None in the supervisor."""
+        supervisor = os.getpid()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            self._child = os.fork()
+            if self._child:
+                return None
+            self._child = -1
+            os.setpgid(0, 0)
+            self._put_back()
+            signal.signal(END_GROUP, _end_group)
+            die_with_parent(supervisor, END_GROUP)
+            return Life(supervisor, restarted, self._ready_write)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+    def _watch(self) -> int:
+        """Until it has ended: its exit code, negative for a signal."""
+        if self._asked:  # while it was being started
+            self._send(signal.SIGTERM)
+        while (code := self._ended()) is None:
+            if time.monotonic() > self._deadline:
+                self._harder = self._harder or signal.SIGKILL
+                self._kill_group(self._child)
+            self._bury()
+            time.sleep(POLL_S)
+        self._remains.append((self._child, time.monotonic() + self._patience_s))
+        self._child = 0
+        self._look_if_ready()
+        return code
+
+    def _ended(self) -> int | None:
+        """Its exit code; it stays a zombie until its group is gone, so that nobody else can get its number."""
+        found = os.waitid(os.P_PID, self._child, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+    def _look_if_ready(self) -> None:
+        with suppress(BlockingIOError):
+            self._was_ready = bool(os.read(self._ready_read, 1024)) or self._was_ready
+
+    def _final(self, code: int) -> int | None:
+        """The exit code, unless it is to be started again."""
+        if self._asked:
+            return 128 + self._harder if self._harder else (0 if code == -signal.SIGTERM else _plain(code))
+        if code == 0:
+            return 0  # told to stop by somebody else: an operator, or Celery's remote control
+        if self._was_ready or code == STALLED:
+            return None
+        if code > 0 or self._pauses.in_a_row + 1 >= MAX_FALSE_STARTS:
+            return _plain(code)
+        return None
+
+    def _rest(self, code: int, pause_s: float) -> None:
+        self._tell(code, pause_s)
+        until = time.monotonic() + pause_s
+        while time.monotonic() < until and not self._asked:
+            self._bury()
+            time.sleep(POLL_S)
+
+    # --- ends ---------------------------------------------------------------------------------------------------
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if self._asked:
+            self._harder = number
+            self._kill_group(self._child)
+            return
+        self._asked = number
+        self._deadline = time.monotonic() + self._patience_s
+        self._send(signal.SIGTERM)
+
+    def _send(self, number: int) -> None:
+        if self._child > 0:
+            with suppress(ProcessLookupError):
+                os.kill(self._child, number)
+
+    def _kill_group(self, leader: int) -> None:
+        if leader > 0:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(leader, signal.SIGKILL)
+
+    def _put_back(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _bury(self, *, at_once: bool = False) -> None:
+        """What is left of the dead: their pools may end by themselves, for a while."""
+        for leader, until in tuple(self._remains):
+            if at_once or time.monotonic() > until:
+                self._kill_group(leader)
+                os.waitpid(leader, 0)
+                self._remains.remove((leader, until))
+
+
+def _end_group(_signal: int, _frame: FrameType | None) -> None:
+    os.killpg(0, signal.SIGKILL)
+
+
+def _plain(code: int) -> int:
+    """As a shell would say it."""
+    return code if code >= 0 else 128 - code
