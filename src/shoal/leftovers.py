@@ -1,4 +1,5 @@
-"""Leftovers in the stores: archive folders and rows of jobs that there are not, segments that no row points to.
+"""Leftovers in the stores: archive folders and rows of jobs that there are not, segments that no row points to; torn
+segments.
 
 A folder or a segment goes only when it has not been written for a day, and only where the archive is this database's
 alone.
@@ -19,6 +20,7 @@ from shoal.store.orphans import Orphans
 log = structlog.get_logger()
 
 EVERY = timedelta(minutes=10)
+MEND_EVERY = timedelta(seconds=10)
 UNTOUCHED = timedelta(days=1)
 """A worker that still writes has written since."""
 SECOND_LOOK = timedelta(minutes=5)
@@ -48,7 +50,17 @@ class Leftovers:
 
     def chores(self) -> tuple[Chore, ...]:
         """What is to be done, and how often."""
-        return (Chore("folders", self.folders, EVERY), Chore("rows", self.rows, EVERY))
+        return (
+            Chore("mend", self.mend, MEND_EVERY),
+            Chore("folders", self.folders, EVERY),
+            Chore("rows", self.rows, EVERY),
+        )
+
+    def mend(self) -> None:
+        """Segments whose writers were killed in the middle of a record."""
+        cut = self._archive.mend()
+        if cut:
+            self._repairs.note("torn_segments", len(cut))
 
     def folders(self) -> None:
         """Folders of jobs that there are not, and segments of others that nothing points to."""

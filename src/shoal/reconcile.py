@@ -7,7 +7,7 @@ hand in Redis has left. Large things are looked at a window at a time, one after
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import structlog
@@ -42,8 +42,16 @@ class Reconciler:
     """The chores that hold the frontier against itself and against the database."""
 
     def __init__(
-        self, frontier: Frontier, watch: Watch, pages: PageStore, ended: EndedJobs, ending: Ending, ring: Ring
+        self,
+        frontier: Frontier,
+        watch: Watch,
+        pages: PageStore,
+        ended: EndedJobs,
+        ending: Ending,
+        ring: Ring,
+        rebuild: Callable[[str], bool],
     ) -> None:
+        """`rebuild` brings a job back from the database; False when it cannot."""
         self._frontier = frontier
         self._audit: Audit = frontier.audit
         self._watch = watch
@@ -51,6 +59,7 @@ class Reconciler:
         self._ended = ended
         self._ending = ending
         self._ring = ring
+        self._rebuild = rebuild
         self._repairs = Repairs(frontier.audit)
         self._jobs = Window(JOBS_AT_ONCE)
         self._sampled = Window(1)
@@ -119,6 +128,10 @@ class Reconciler:
         if found is None:
             return
         hosts = self._audit.queued_hosts(job) if found.missing else ()
+        lost = self._audit.compare(job, hosts) if hosts else found
+        if lost is not None and lost.missing and self._rebuild(job):
+            self._repairs.note("missing_requests", lost.missing, job)
+            return
         done = self._audit.recount(job, hosts)
         if done is None:
             return

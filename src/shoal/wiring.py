@@ -86,7 +86,9 @@ class Platform:
         folders = ArchiveFolders(settings.archive_path, owner_of(settings.sql_url, settings.archive_path))
         keep = timedelta(days=settings.keep_days) if settings.keep_days else None
         retention = Retention(frontier, ending, Stores(jobs, ended, pages, archive, folders), keep)
-        reconciler = Reconciler(frontier, watch, pages, ended, ending, ring)
+        reconciler = Reconciler(
+            frontier, watch, pages, ended, ending, ring, lambda job: recovery.begin(job, force=True)
+        )
         leftovers = Leftovers(Orphans(engine), folders, archive, Repairs(frontier.audit))
         housekeeper = Housekeeper(
             frontier, jobs, intake, ending, hosts, ledger, keeping, recovery, reconciler, leftovers, retention

@@ -187,19 +187,20 @@ def test_work_of_just_now_is_left_to_its_own_ring(desk: Desk) -> None:
 # --- jobs that do not move -------------------------------------------------------------------------------------------
 
 
-def test_a_job_that_has_nothing_left_and_has_not_ended_is_ended(each: Desk) -> None:
+def test_a_job_whose_requests_have_vanished_is_rebuilt(each: Desk) -> None:
     job = each.submit(URL, URL + "2")
     each.work(at_most=1)
     with redis_of(each) as (client, prefix):
         client.delete(f"{prefix}:queue:{job}:shop.example:0", f"{prefix}:ready:{job}")
         repairs = tick(each, 3)
         assert not wrong_depths(read_keys(client, prefix))
-    assert (repairs["stuck_jobs"], repairs["missing_requests"]) == (1, 1)
+    assert repairs == {"missing_requests": 1}
+    each.work()
     row = each.platform.jobs.get(job)
     assert row is not None
     assert row.status is not None
     assert row.state is JobState.FINISHED
-    assert (row.status.counters.done, row.status.counters.dropped, row.status.counters.reconciles) == (1, 1, True)
+    assert (row.status.counters.done, row.status.counters.dropped, row.status.counters.reconciles) == (2, 0, True)
     assert each.platform.frontier.known_jobs() == []
 
 
@@ -210,6 +211,7 @@ def test_leases_that_have_vanished_do_not_keep_a_job_from_its_end(desk: Desk) ->
         client.delete(f"{prefix}:lease:{held.group}")
         client.zrem(f"{prefix}:leases", held.group)
     assert tick(desk, 3)["missing_requests"] == 2
+    assert len(desk.work()) == 2
     assert desk.state(job) is JobState.FINISHED
     assert reconciles(desk, job)
 

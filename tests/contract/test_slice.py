@@ -32,6 +32,7 @@ from shoal.store.archive import ArchiveReader, ArchiveWriter
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
 from shoal.store.jobs import JobStore, NewJob
+from shoal.store.ledger import Ledger
 from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow, PageStore
 from shoal.store.robots import RobotsStore
 from shoal.wiring import no_ring
@@ -255,6 +256,8 @@ def test_a_slice_told_to_stop_gives_slow_fetches_back_unharmed(plant: Plant) -> 
     assert report.given_back == 1
     counters = plant.counters(job)
     assert (counters.queued, counters.leased, counters.lost, counters.retries) == (1, 0, 0, 0)
+    (batch,) = Ledger(plant.pages.engine).batches(site.url.removeprefix("http://").rstrip("/"))
+    assert [(entry.ask.job, entry.ask.status, entry.ask.reason) for entry in batch] == [(job, 0, "interrupted")]
 
 
 def test_a_request_that_three_workers_died_with_becomes_a_dead_letter(plant: Plant) -> None:

@@ -125,9 +125,9 @@ class Audit:
             if state and ended is None
         }
 
-    def compare(self, job: str) -> Recount | None:
-        """What a job's sums differ by; changes nothing. None when it is unknown or has ended."""
-        return self._recount(job, 0, ())
+    def compare(self, job: str, hosts: Iterable[str] = ()) -> Recount | None:
+        """What a job's sums differ by, these hosts counted; changes nothing. None when it is unknown or has ended."""
+        return self._recount(job, 0, hosts)
 
     def recount(self, job: str, hosts: Iterable[str] = ()) -> Recount | None:
         """Put a job's sums right, and hosts that may have fallen out of its lists; it ends when nothing is left."""

@@ -62,6 +62,11 @@ class Delivery:
         self._told, self._archived = (), ((), [])
         return report
 
+    def note(self, asks: Sequence[Ask]) -> None:
+        """What was asked by visits that came to no result: only the ledger hears of it."""
+        if asks and self._keeps_ledger:
+            self._pages.write([], [], [], asks)
+
     def _take_back(self, jobs: set[str]) -> None:
         """Rows of a deleted job must not outlive it.
 

@@ -172,6 +172,7 @@ class Slice:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
             await self._tools.visitor.end()
+            await self._note_loose_ends()
             await self._outages.end()
             self._steady.shutdown(wait=False)
             self._log_jobs()
@@ -446,6 +447,14 @@ class Slice:
             await asyncio.sleep(0.005)
         if deliverer.done():
             await deliverer
+
+    async def _note_loose_ends(self) -> None:
+        """Hosts were asked, though nothing came of it."""
+        asks = self._tools.visitor.loose_ends()
+        try:
+            await self._in_thread(lambda: self._tools.delivery.note(asks))
+        except Unavailable as exc:
+            log.warning("ledger_failed", error=str(exc), asks=len(asks))
 
     async def _give_back(self, leases: list[Lease]) -> None:
         self._report.given_back += len(leases)

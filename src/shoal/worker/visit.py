@@ -5,10 +5,12 @@ A result holds all that must be stored and how the lease is to be settled; `deli
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from datetime import timedelta
 
+from shoal.core.ledger import Ask
 from shoal.core.manners import Signal
 from shoal.core.model import Lease, Mark, Outcome, Settlement
 from shoal.core.retry import parse_retry_after, signal_of
@@ -36,6 +38,7 @@ class Visitor:
     def __init__(self, outbound: Outbound, robots: RobotsCache) -> None:
         self._outbound = outbound
         self._robots = robots
+        self._loose_ends: list[Ask] = []
 
     async def visit(self, context: JobContext, lease: Lease) -> Result:
         """Fetch one request and read the answer."""
@@ -48,7 +51,15 @@ class Visitor:
             result = _failed(context, lease, exc, elapsed)
         except Unavailable:
             result = put_off(lease, "store_down", TROUBLE_DELAY)
+        except BaseException:  # interrupted, or a fault of ours: the host was asked all the same
+            self._loose_ends += inquiry.asks
+            raise
         return inquiry.complete(result)
+
+    def loose_ends(self) -> list[Ask]:
+        """What was asked since the last call, for the ledger, by visits that came to no result."""
+        asks, self._loose_ends = self._loose_ends, []
+        return asks
 
     async def find_address(self, host: str) -> str:
         """Where a host lives; raises FetchError."""
@@ -76,6 +87,9 @@ class Visitor:
             if exc.reason != "proxy_wait":
                 inquiry.note(at_ms, request.url.host, str(request.url), 0, exc.reason)
             raise
+        except asyncio.CancelledError:
+            inquiry.note(at_ms, request.url.host, str(request.url), 0, "interrupted")
+            raise
         inquiry.note(at_ms, request.url.host, str(request.url), response.status, "")
         return _read(context, lease, response)
 
@@ -94,10 +108,8 @@ class Visitor:
         inquiry.robots = rules.version
         if rules.asked:  # that was this lease's turn on the host
             _note_hops(inquiry, rules.hops)
-            settlement = Settlement(
-                lease, Outcome.RETRY, "robots_read", counts=False, latency=rules.hops[0].elapsed, signal=Signal.OK
-            )
-            return Result(settlement)
+            # Its latency says nothing about pages: many make the one of files and the other of a database.
+            return Result(Settlement(lease, Outcome.RETRY, "robots_read", counts=False, signal=Signal.OK))
         verdict = rules.robots.judge(url.target)
         inquiry.rule = verdict.named
         if verdict.allowed:

@@ -4,7 +4,7 @@
 -- returns {requests that are missing, requests that the sums leave out, hosts put back, 1 when the job was put back into
 --   its rotation, 1 when this call ended the job}; {} when the job is unknown or has ended
 --
--- What is missing counts as dropped: the sums add up again, and the job can end.
+-- What is missing counts as dropped: the sums add up again, and the job can end. Who can rebuild the job does so before.
 local job, repairs, most = ARGV[1], ARGV[2] == '1', tonumber(ARGV[3])
 local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'queue', 'tenant', 'queued', 'delayed', 'leased')
 if not j[1] or j[2] then return {} end
@@ -44,6 +44,9 @@ local function count_queued()
       if not counted[host] then n = n + length(host) end
       counted[host] = true
     end
+  end
+  for i = 4, #ARGV do
+    if not counted[ARGV[i]] then n = n + length(ARGV[i]) end
   end
   return n
 end
