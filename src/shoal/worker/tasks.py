@@ -123,14 +123,14 @@ class Worker:
             platform.housekeeper.tick()
 
     def _open(self) -> Platform:
-        """The platform of this process, opened after the fork."""
+        """The platform of this process, opened after the fork; rows are on the disk before their leases are settled."""
         if self._platform is None:
             self._platform = self._open_apart()
         return self._platform
 
     def _open_apart(self) -> Platform:
         frontier = Frontier.at(redis_urls(self._settings).frontier, self._settings.prefix, self._settings.manners)
-        return Platform.open(self._settings, frontier, Doorbell(self._app, frontier).ring)
+        return Platform.open(self._settings, frontier, Doorbell(self._app, frontier).ring, durable=True)
 
     def _close(self) -> None:
         if self._runtime:
