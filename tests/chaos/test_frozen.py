@@ -13,7 +13,7 @@ import psutil
 from shoal.frontier.watch import Watch
 from shoal.settings import Settings
 from shoal.wiring import Platform, open_platform, redis_urls, with_redis
-from tests.chaos.pool import pool_processes, worker_processes
+from tests.chaos.pool import worker_processes
 from tests.command import Shoal
 from tests.site.generated import SlowSite
 from tests.site.server import Server, serve
@@ -53,7 +53,7 @@ def looking(shoal: Shoal) -> Generator[tuple[Platform, Watch]]:
 
 def test_a_worker_that_was_frozen_for_two_leases_does_no_harm_and_is_counted(shoal: Shoal) -> None:
     with serve(SlowSite(delay=0.3, pages=PAGES)) as site, shoal.running("worker"):
-        wait_until(lambda: len(pool_processes(shoal)) == 1, within=WHILE)
+        wait_until(lambda: len(worker_processes(shoal)) == 3, within=WHILE)  # supervisor, main process, pool
         victims = worker_processes(shoal)
         with looking(shoal) as (platform, watch), shoal.running(*_crawl(site), "--workers", "0") as process:
             wait_until(lambda: len(site.hits) > 40, within=WHILE)
@@ -79,7 +79,7 @@ def test_a_worker_that_was_frozen_for_two_leases_does_no_harm_and_is_counted(sho
 
 def test_a_worker_that_was_frozen_leaves_nothing_of_a_job_that_was_deleted_meanwhile(shoal: Shoal) -> None:
     with serve(SlowSite(delay=0.3, pages=PAGES)) as site, shoal.running("worker"):
-        wait_until(lambda: len(pool_processes(shoal)) == 1, within=WHILE)
+        wait_until(lambda: len(worker_processes(shoal)) == 3, within=WHILE)  # supervisor, main process, pool
         victims = worker_processes(shoal)
         with looking(shoal) as (platform, watch), shoal.running(*_crawl(site), "--workers", "0", "--detach") as process:
             job = process.communicate(timeout=60)[0].split('"job":"', 1)[1].split('"')[0]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from statistics import median
 
-import psutil
-
+from tests.chaos.pool import pool_processes
 from tests.command import Shoal
 from tests.long import LONG
 from tests.site.generated import LinkedSite
@@ -17,13 +16,6 @@ PAGES = 20_000 if LONG else 3_000
 GROWTH = 0.05 if LONG else 0.1
 """A short run has hardly filled the buffers and caches whose sizes are bounded."""
 SAMPLES = 15
-
-
-def _pool_process(shoal: Shoal) -> psutil.Process:
-    workers = [p for p in shoal.processes() if any(word.startswith("shoal.worker") for word in p.cmdline())]
-    pids = {process.pid for process in workers}
-    (found,) = (process for process in workers if process.ppid() in pids)
-    return found
 
 
 def test_a_worker_does_not_grow_over_the_second_half_of_a_long_crawl(shoal: Shoal) -> None:
@@ -42,7 +34,7 @@ def test_a_worker_does_not_grow_over_the_second_half_of_a_long_crawl(shoal: Shoa
                 return median(sizes)
 
             wait_until(lambda: len(site.hits) > 0, within=timedelta(seconds=60))
-            worker = _pool_process(shoal)
+            (worker,) = pool_processes(shoal)
             half, whole = around(0.5), around(0.99)
             _, err = process.communicate(timeout=120)
             assert process.returncode == 0, err

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 
 _MARK = struct.Struct("<qd")
+LAPSE_S = 5.0
+"""Who has not looked for so long was away himself, perhaps frozen together with those he looks at."""
 
 
 class Mark:
@@ -38,6 +40,7 @@ class Marks:
         self._processes = processes
         self._memory = mmap.mmap(-1, processes * _MARK.size)
         self._now = now
+        self._looked_at = self._awake_since = now()
 
     def of(self, index: int) -> Mark:
         """The place of the process with this number."""
@@ -45,5 +48,9 @@ class Marks:
 
     def silent(self, seconds: float) -> list[int]:
         """Processes that are in a slice and have made no mark for so long."""
+        now = self._now()
+        if now - self._looked_at > LAPSE_S:
+            self._awake_since = now
+        self._looked_at = now
         found = [_MARK.unpack_from(self._memory, i * _MARK.size) for i in range(self._processes)]
-        return [pid for pid, at in found if pid and self._now() - at > seconds]
+        return [pid for pid, at in found if pid and now - max(at, self._awake_since) > seconds]
