@@ -9,7 +9,16 @@ from typing import NoReturn
 import pytest
 
 from tests import servers
+from tests.long import LONG
 from tests.postgres import Postgres, running_postgres
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that are marked as long are for `make chaos`."""
+    if LONG:
+        return
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
+    items[:] = [item for item in items if not item.get_closest_marker("long")]
 
 
 @pytest.fixture(scope="session")

@@ -143,8 +143,15 @@ def _lose(redis: KillableServer, how: str) -> None:
         redis.start()
 
 
-@pytest.mark.parametrize("archive", ["--archive", "--no-archive"])
-@pytest.mark.parametrize("how", ["flush", "cut"])
+@pytest.mark.parametrize(
+    ("how", "archive"),
+    [
+        ("flush", "--archive"),
+        ("cut", "--no-archive"),
+        pytest.param("flush", "--no-archive", marks=pytest.mark.long),
+        pytest.param("cut", "--archive", marks=pytest.mark.long),
+    ],
+)
 def test_a_foreground_crawl_survives_the_loss_of_redis(
     fleet: Shoal, redis: KillableServer, how: str, archive: str
 ) -> None:
@@ -157,7 +164,7 @@ def test_a_foreground_crawl_survives_the_loss_of_redis(
         _check(fleet, site, json.loads(out.splitlines()[-1])["job"])
 
 
-@pytest.mark.parametrize("how", ["flush", "cut"])
+@pytest.mark.parametrize("how", ["flush", pytest.param("cut", marks=pytest.mark.long)])
 def test_a_fleet_survives_the_loss_of_redis(fleet: Shoal, redis: KillableServer, how: str) -> None:
     control = ("worker", "--queues", "control", "--beat")
     worker = ("worker", "--queues", "http.high,http.batch,http.slow")
@@ -173,6 +180,7 @@ def _wait_for_the_end(state: Callable[[], str]) -> None:
     wait_until(lambda: state() == "finished", within=timedelta(seconds=120))
 
 
+@pytest.mark.long
 def test_recover_rebuilds_a_job_and_says_so(fleet: Shoal, redis: KillableServer) -> None:
     with _site() as site:
         with fleet.running(*_crawl(site, "--workers", "1")) as process:

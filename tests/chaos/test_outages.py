@@ -232,7 +232,7 @@ def _fill(disk: Path) -> Callable[[], None]:
     return filler.unlink
 
 
-@pytest.mark.parametrize("what", ["archive", "database"])
+@pytest.mark.parametrize("what", ["archive", pytest.param("database", marks=pytest.mark.long)])
 def test_a_full_disk_pauses_the_crawl_and_nothing_is_stored_without_its_bytes(
     shoal: Shoal, tmp_path: Path, what: str
 ) -> None:

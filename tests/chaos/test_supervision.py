@@ -96,6 +96,7 @@ def test_a_process_that_hangs_in_a_slice_is_killed_and_replaced(fleet: Fleet) ->
     assert worker.returncode == 0
 
 
+@pytest.mark.long
 def test_an_idle_process_that_is_frozen_makes_the_worker_start_anew(fleet: Fleet) -> None:
     shoal = fleet.shoal(SHOAL_STALL_SECONDS="3", SHOAL_GRACE_SECONDS="1")
     with serve(LinkedSite(pages=PAGES, links=5, size=500)) as site, shoal.running("worker") as worker:
@@ -160,6 +161,7 @@ def test_kill_9_of_the_supervisor_leaves_nobody(fleet: Fleet) -> None:
         assert not alive
 
 
+@pytest.mark.long
 def test_a_worker_whose_log_cannot_be_written_goes_on_and_stops_in_order(fleet: Fleet) -> None:
     shoal = fleet.shoal()
     with serve(LinkedSite(pages=PAGES, links=5, size=500)) as site, Path("/dev/full").open("w") as full:
