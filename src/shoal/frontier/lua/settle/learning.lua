@@ -163,9 +163,12 @@ local function learn(host, seen, touched)
   local h = read_host(host)
   local bucket, b = host, h
   if h.group then bucket, b = h.group, read_host(h.group) end
+  local unproven = not (h.latency or h.proven)
   learn_latency(host, h, seen)
   watch_breaker(host, h, seen)
   throttle(bucket, b, h, seen)
   hold(bucket, b, seen)
   host_returned(h, seen.n, touched)
+  -- One that has answered for the first time need not be spared any more: who waited because of that may all come.
+  if unproven and (h.latency or h.proven) and b.waited then wake_waiters(b, 100000, touched) end
 end
