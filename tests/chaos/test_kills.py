@@ -69,6 +69,7 @@ def test_kill_9_of_a_pool_process_loses_and_doubles_nothing(shoal: Shoal, moment
         _check_exactly_once(shoal, site, out, most_repeats=2 * IN_FLIGHT)
 
 
+@pytest.mark.long  # the short drill kills workers too
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_kill_9_of_a_whole_worker_leaves_its_work_to_another(shoal: Shoal, moment: float) -> None:
     with serve(LinkedSite(pages=PAGES, links=30, size=2_000)) as site:

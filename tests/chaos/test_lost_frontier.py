@@ -147,7 +147,7 @@ def _lose(redis: KillableServer, how: str) -> None:
     ("how", "archive"),
     [
         ("flush", "--archive"),
-        ("cut", "--no-archive"),
+        pytest.param("cut", "--no-archive", marks=pytest.mark.long),
         pytest.param("flush", "--no-archive", marks=pytest.mark.long),
         pytest.param("cut", "--archive", marks=pytest.mark.long),
     ],

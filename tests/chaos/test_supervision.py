@@ -80,6 +80,7 @@ def test_a_worker_whose_connections_are_dead_and_do_not_say_so_is_started_anew(f
     assert '"worker_stalled"' in err
 
 
+@pytest.mark.long
 def test_a_process_that_hangs_in_a_slice_is_killed_and_replaced(fleet: Fleet) -> None:
     shoal = fleet.shoal(SHOAL_GRACE_SECONDS="2")
     with serve(SlowSite(delay=1, pages=30)) as site, shoal.running("worker") as worker:
@@ -189,6 +190,7 @@ def test_a_worker_that_cannot_start_says_why_and_is_not_tried_again(tmp_path: Pa
     assert done.err.count("cannot reach Redis at redis://127.0.0.1:9") == 1
 
 
+@pytest.mark.long
 def test_a_foreground_crawl_outlives_its_worker(shoal: Shoal) -> None:
     options = ("--rate", "50", "--parallel", "8", "--no-robots", "--workers", "1", "--json")
     with serve(LinkedSite(pages=200, links=20, size=500)) as site:
