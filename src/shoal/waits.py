@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from shoal.core.model import JobState, JobStatus
-from shoal.frontier.waiting import Waiting
-from shoal.wiring import Platform, redis_urls
+from shoal.wiring import Platform
+
+LOOK_AT = 50
 
 
 def waits_of(platform: Platform, status: JobStatus) -> str | None:
@@ -12,9 +13,5 @@ def waits_of(platform: Platform, status: JobStatus) -> str | None:
     counters = status.counters
     if status.state is not JobState.RUNNING or not counters.queued or counters.leased or status.rate:
         return None
-    waiting = Waiting.at(redis_urls(platform.settings).frontier, platform.settings.prefix)
-    try:
-        hosts = waiting.hosts(status.job)
-    finally:
-        waiting.close_connections()
+    hosts = platform.watch.waiting_hosts(status.job, LOOK_AT)
     return "; ".join(f"{wait.host}: {wait.reason}" for wait in platform.hosts.waits(hosts)) or None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 import redis
@@ -11,6 +12,7 @@ import redis
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.scripts import connect
 from shoal.frontier.watch import Watch
+from tests.contract.api import DATABASES, Desk, a_desk, database_of
 from tests.contract.keyspace import clear, leaks, read_keys, wrong_depths
 
 _numbers = itertools.count(1)
@@ -45,3 +47,17 @@ def frontier(client: redis.Redis, prefix: str) -> Frontier:
 def watch(client: redis.Redis, prefix: str) -> Watch:
     """What can be seen of the same frontier."""
     return Watch(client, prefix)
+
+
+@pytest.fixture
+def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
+    """A desk on SQLite."""
+    with a_desk(valkey_url, tmp_path) as desk:
+        yield desk
+
+
+@pytest.fixture(params=DATABASES)
+def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
+    """A desk on each database."""
+    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
+        yield desk

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +14,11 @@ from shoal.api.app import STOP_STREAMS
 from shoal.core.access import Permission
 from shoal.errors import RedisUnavailable
 from shoal.store.keys import KeyStore, prefix_of
-from tests.contract.api import DATABASES, Client, Desk, a_desk, database_of, dead, page, refused, told
+from tests.contract.api import Client, Desk, a_desk, dead, page, refused, told
 from tests.waiting import wait_until
 
 URL = "http://shop.example/"
 SPEC = {"urls": [URL], "follow": False, "rate": "unlimited"}
-
-
-@pytest.fixture
-def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    with a_desk(valkey_url, tmp_path) as desk:
-        yield desk
-
-
-@pytest.fixture(params=DATABASES)
-def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    """A desk on each database."""
-    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
-        yield desk
 
 
 @pytest.fixture

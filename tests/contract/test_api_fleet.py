@@ -6,7 +6,6 @@ import csv
 import io
 import re
 import time
-from collections.abc import Generator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -28,26 +27,13 @@ from shoal.host_file import HostFile
 from shoal.hosts import Hosts
 from shoal.store.host_limits import HostLimits
 from tests import servers
-from tests.contract.api import DATABASES, NOW_MS, Desk, a_desk, database_of, dead, flaws, page, refused, some_dead, told
+from tests.contract.api import NOW_MS, Desk, a_desk, dead, flaws, page, refused, some_dead, told
 from tests.contract.keyspace import clear
 from tests.postgres import Postgres
 from tests.waiting import wait_until
 
 URL = "http://shop.example/"
 MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    with a_desk(valkey_url, tmp_path) as desk:
-        yield desk
-
-
-@pytest.fixture(params=DATABASES)
-def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    """A desk on each database."""
-    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
-        yield desk
 
 
 # --- hosts -----------------------------------------------------------------------------------------------------------

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,25 +15,12 @@ from shoal.frontier.frontier import Frontier, HostChange
 from shoal.frontier.scripts import connect
 from shoal.store import tables
 from shoal.wiring import redis_urls
-from tests.contract.api import DATABASES, Desk, a_desk, database_of, dead, flaws, page, refused, some_dead, told
+from tests.contract.api import Desk, dead, flaws, page, refused, some_dead, told
 from tests.contract.keyspace import key_names
 from tests.waiting import wait_until
 
 URL = "http://shop.example/"
 MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    with a_desk(valkey_url, tmp_path) as desk:
-        yield desk
-
-
-@pytest.fixture(params=DATABASES)
-def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    """A desk on each database."""
-    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
-        yield desk
 
 
 def _names(desk: Desk, query: str = "") -> list[str]:

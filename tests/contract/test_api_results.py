@@ -6,10 +6,8 @@ import csv
 import io
 import json
 import threading
-from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -23,12 +21,9 @@ from shoal.store.archive import ArchiveReader
 from shoal.store.pages import DeadLetter, ItemRow, PageRow
 from shoal.worker.result import Result
 from tests.contract.api import (
-    DATABASES,
     NOW_MS,
     Client,
     Desk,
-    a_desk,
-    database_of,
     dead,
     flaws,
     page,
@@ -39,19 +34,6 @@ from tests.contract.api import (
 
 URL = "http://shop.example/"
 OTHER = "http://other.example/"
-
-
-@pytest.fixture
-def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    with a_desk(valkey_url, tmp_path) as desk:
-        yield desk
-
-
-@pytest.fixture(params=DATABASES)
-def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    """A desk on each database."""
-    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
-        yield desk
 
 
 def _urls(client: Client, path: str) -> list[str]:

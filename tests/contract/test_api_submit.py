@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import threading
-from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -19,23 +18,10 @@ from shoal.errors import RedisUnavailable
 from shoal.frontier.scripts import connect
 from shoal.settings import Settings
 from shoal.wiring import serving_platform
-from tests.contract.api import DATABASES, Client, Desk, a_desk, database_of, flaws, refused, told
+from tests.contract.api import Client, Desk, a_desk, flaws, refused, told
 
 URL = "http://shop.example/"
 SPEC = {"urls": [URL], "follow": False, "rate": "unlimited"}
-
-
-@pytest.fixture
-def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    with a_desk(valkey_url, tmp_path) as desk:
-        yield desk
-
-
-@pytest.fixture(params=DATABASES)
-def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    """A desk on each database."""
-    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
-        yield desk
 
 
 def _with_key(client: Client, key: str, spec: dict[str, Any] | None = None, **options: Any) -> Any:

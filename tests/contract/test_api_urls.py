@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,23 +14,10 @@ from werkzeug.exceptions import ClientDisconnected
 
 from shoal.core.model import JobState
 from shoal.errors import RedisUnavailable
-from tests.contract.api import DATABASES, Desk, a_desk, database_of, refused, told
+from tests.contract.api import Desk, a_desk, refused, told
 
 URL = "http://shop.example/"
 NDJSON = "application/x-ndjson"
-
-
-@pytest.fixture
-def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    with a_desk(valkey_url, tmp_path) as desk:
-        yield desk
-
-
-@pytest.fixture(params=DATABASES)
-def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    """A desk on each database."""
-    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
-        yield desk
 
 
 def _open(desk: Desk, **settings: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -26,26 +25,13 @@ from shoal.store import tables
 from shoal.store.jobs import Claim, NewJob
 from shoal.store.pages import DeadLetter, ItemRow, PageRow
 from shoal.wiring import redis_urls
-from tests.contract.api import DATABASES, NOW_MS, Desk, a_desk, database_of
+from tests.contract.api import NOW_MS, Desk, a_desk
 from tests.contract.keyspace import key_names
 from tests.waiting import wait_until
 
 URL = "http://shop.example/"
 AT_ONCE = timedelta(seconds=-2)
 DAY_MS = 86_400_000
-
-
-@pytest.fixture
-def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    with a_desk(valkey_url, tmp_path) as desk:
-        yield desk
-
-
-@pytest.fixture(params=DATABASES)
-def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    """A desk on each database."""
-    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
-        yield desk
 
 
 @pytest.fixture

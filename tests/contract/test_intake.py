@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ from shoal.store import dead as dead_letters
 from shoal.store.dead import Selection
 from shoal.store.jobs import Claim
 from shoal.worker.result import Result
-from tests.contract.api import DATABASES, Desk, a_desk, database_of, dead, page, some_dead
+from tests.contract.api import Desk, dead, page, some_dead
 
 URL = "http://shop.example/"
 BATCH = 3
@@ -51,19 +50,6 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake, "SUBMIT_AT_ONCE", BATCH)
     monkeypatch.setattr(dead_letters, "TAKE_AT_ONCE", BATCH)
     monkeypatch.setattr(housekeeping, "PATIENCE", timedelta(seconds=-2))
-
-
-@pytest.fixture
-def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    with a_desk(valkey_url, tmp_path) as desk:
-        yield desk
-
-
-@pytest.fixture(params=DATABASES)
-def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    """A desk on each database."""
-    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
-        yield desk
 
 
 # --- crashes ---------------------------------------------------------------------------------------------------------

@@ -23,26 +23,13 @@ from shoal.frontier.scripts import connect
 from shoal.store import tables
 from shoal.store.pages import DeadLetter, ItemRow, PageRow
 from shoal.wiring import redis_urls
-from tests.contract.api import DATABASES, NOW_MS, Desk, a_desk, database_of, some_dead
+from tests.contract.api import NOW_MS, Desk, a_desk, some_dead
 from tests.contract.keyspace import host_fields, leaks, read_keys, wrong_depths
 from tests.waiting import wait_until
 
 URL = "http://shop.example/"
 AT_ONCE = timedelta()
 DAY_S = 86_400
-
-
-@pytest.fixture
-def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    with a_desk(valkey_url, tmp_path) as desk:
-        yield desk
-
-
-@pytest.fixture(params=DATABASES)
-def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    """A desk on each database."""
-    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
-        yield desk
 
 
 @pytest.fixture(autouse=True)

@@ -133,6 +133,17 @@ class Watch:
             described.append(_host(host, seen, values, waiting, notes, now))
         return described
 
+    def waiting_hosts(self, job: str, at_most: int) -> list[str]:
+        """Hosts with work of this job that may be asked later or, paused, never; the longest waits first."""
+        with translated_errors("waiting"):
+            seconds, micros = self._client.time()
+            later = f"({seconds * 1000 + micros // 1000}"
+            pipeline = self._client.pipeline(transaction=False)
+            for key in (f"{self._prefix}:ready:{job}", f"{self._prefix}:lag:{job}"):
+                pipeline.zrevrangebyscore(key, "+inf", later, start=0, num=at_most, withscores=True)
+            found = [place for places in pipeline.execute() for place in cast("list[tuple[str, float]]", places)]
+        return [host for host, _ in sorted(found, key=lambda place: -place[1])[:at_most]]
+
     # --- workers -------------------------------------------------------------------------------------------------
 
     def workers(self) -> list[WorkerBeat]:

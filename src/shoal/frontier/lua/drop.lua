@@ -26,14 +26,4 @@ add(job, 'leased', -(tonumber(j[5]) or 0))
 finish_moves(touched)
 redis.call('HSET', job_key(job), 'rebuild', 'recall drop 0 0 -')
 leave_queue(job, j[1], j[2])
-local last = tonumber(j[3]) + tonumber(j[4]) - 1
-local stop = max(0, last - tonumber(ARGV[2]) + 1)
-for bucket = last, stop, -1 do redis.call('UNLINK', seen_key(job, bucket)) end
-if stop > 0 then
-  redis.call('HSET', job_key(job), 'base', stop, 'split', 0)
-  return 0
-end
-redis.call('UNLINK', job_key(job), reasons_key(job), slow_key(job), ready_key(job), lag_key(job), delayed_key(job),
-  spend_key(job))
-redis.call('SREM', JOBS, job)
-return 1
+return drop_keys(job, j[3], j[4], tonumber(ARGV[2]))

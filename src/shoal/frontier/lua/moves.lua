@@ -18,6 +18,21 @@ local function drop_waiting(job)
   return queued + delayed
 end
 
+-- A job's keys go, at most so many buckets of seen in a call; 1 when nothing is left, 0 to be called again.
+local function drop_keys(job, base, split, most)
+  local last = tonumber(base) + tonumber(split) - 1
+  local stop = max(0, last - most + 1)
+  for bucket = last, stop, -1 do redis.call('UNLINK', seen_key(job, bucket)) end
+  if stop > 0 then
+    redis.call('HSET', job_key(job), 'base', stop, 'split', 0)
+    return 0
+  end
+  redis.call('UNLINK', job_key(job), reasons_key(job), slow_key(job), ready_key(job), lag_key(job), delayed_key(job),
+    spend_key(job))
+  redis.call('SREM', JOBS, job)
+  return 1
+end
+
 -- Has the job come to its end just now? True exactly once in its life; not before it is rebuilt.
 local function ends_now(job)
   local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'open', 'queued', 'delayed', 'leased', 'queue', 'tenant',
