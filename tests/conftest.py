@@ -48,6 +48,7 @@ def server_url(request: pytest.FixtureRequest) -> str:
 def postgres() -> Generator[Postgres]:
     """A PostgreSQL server, of which each test takes a database of its own."""
     with running_postgres() as server:
+        server.hurry()
         yield server
 
 

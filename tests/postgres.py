@@ -15,6 +15,8 @@ from pathlib import Path
 import sqlalchemy as sa
 
 _numbers = count(1)
+_HASTE = ("fsync", "synchronous_commit", "full_page_writes")
+"""What a server whose data nobody will miss can do without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +26,31 @@ class Postgres:
     uri: str
 
     def new_database(self) -> str:
-        """The URL of an empty database."""
+        """The URL of a database without any table."""
         name = f"shoal_{os.getpid()}_{next(_numbers)}"
+        self._run(f"CREATE DATABASE {name}")
+        return self._url(name)
+
+    def copy_database(self, original: str) -> str:
+        """The URL of a database with the tables of another one, to which nobody is connected."""
+        name = f"shoal_{os.getpid()}_{next(_numbers)}"
+        self._run(f"CREATE DATABASE {name} TEMPLATE {sa.make_url(original).database}")
+        return self._url(name)
+
+    def hurry(self) -> None:
+        """Never wait for the disk."""
+        self._run(*(f"ALTER SYSTEM SET {setting} = off" for setting in _HASTE), "SELECT pg_reload_conf()")
+
+    def _run(self, *statements: str) -> None:
         admin = sa.create_engine(
             sa.make_url(self.uri).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
         )
         with admin.connect() as connection:
-            connection.execute(sa.text(f"CREATE DATABASE {name}"))
+            for statement in statements:
+                connection.execute(sa.text(statement))
         admin.dispose()
+
+    def _url(self, name: str) -> str:
         return sa.make_url(self.uri).set(database=name).render_as_string(hide_password=False)
 
 

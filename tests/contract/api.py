@@ -11,7 +11,6 @@ from typing import Any, cast
 from uuid import uuid4
 
 import orjson
-import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
@@ -28,13 +27,12 @@ from shoal.store.pages import ItemRow, PageRow
 from shoal.wiring import Platform, redis_urls
 from shoal.worker.delivery import Delivery
 from shoal.worker.result import Result, given_up
-from tests.postgres import Postgres
+from tests.contract.databases import a_sqlite
 
 V1 = "/api/v1/"
 PROBLEM = "application/problem+json"
 NOW_MS = 1_700_000_000_000
 ALL = tuple(Permission)
-DATABASES = ("sqlite", "postgresql")
 
 Visit = Callable[[Lease], Result]
 
@@ -131,11 +129,10 @@ def a_desk(valkey_url: str, home: Path, database_url: str | None = None, **setti
     """A fresh API: a keyspace, a database and an archive of its own."""
     home.mkdir(exist_ok=True)
     given: dict[str, Any] = {"prefix": f"api-{uuid4().hex[:10]}", **settings}
-    chosen = Settings(home=home, redis_url=valkey_url, database_url=database_url, **given)
+    chosen = Settings(home=home, redis_url=valkey_url, database_url=database_url or a_sqlite(home), **given)
     rings: list[tuple[str, str]] = []
     frontier = Frontier.at(redis_urls(chosen).frontier, chosen.prefix)
     platform = Platform.open(chosen, frontier, lambda queue, request_id="": rings.append((queue, request_id)))
-    platform.archive.prepare()
     platform.archive.prepare()
     app = make_api(platform)
     archive = ArchiveWriter(chosen.archive_path, chosen.segment_bytes)
@@ -144,14 +141,6 @@ def a_desk(valkey_url: str, home: Path, database_url: str | None = None, **setti
     finally:
         archive.close()
         platform.close()
-
-
-def database_of(request: pytest.FixtureRequest) -> str | None:
-    """For a fixture over both databases: the URL of an empty one; None is SQLite in the home."""
-    if request.param == "sqlite":
-        return None
-    server: Postgres = request.getfixturevalue("postgres")
-    return server.new_database()
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------

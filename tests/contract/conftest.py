@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 import redis
+from sqlalchemy.engine import Engine
 
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.scripts import connect
 from shoal.frontier.watch import Watch
-from tests.contract.api import DATABASES, Desk, a_desk, database_of
+from shoal.store.database import open_database
+from tests.contract.api import Desk, a_desk
+from tests.contract.databases import DATABASES, a_database
 from tests.contract.keyspace import clear, leaks, read_keys, wrong_depths
 
 _numbers = itertools.count(1)
@@ -59,5 +62,13 @@ def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
 @pytest.fixture(params=DATABASES)
 def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
     """A desk on each database."""
-    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
+    with a_desk(valkey_url, tmp_path, a_database(request, tmp_path)) as desk:
         yield desk
+
+
+@pytest.fixture(params=DATABASES)
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Engine]:
+    """Each database, without a desk."""
+    engine = open_database(a_database(request, tmp_path))
+    yield engine
+    engine.dispose()

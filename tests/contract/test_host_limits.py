@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from sqlalchemy.engine import Engine
 
 from shoal.errors import StoreUnavailable
-from shoal.store.database import open_database
 from shoal.store.host_limits import HostLimit, HostLimits
-from tests.contract.api import DATABASES, database_of
 
 HOST = "shop.example"
-
-
-@pytest.fixture(params=DATABASES)
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Engine]:
-    engine = open_database(database_of(request) or f"sqlite:///{tmp_path / 'shoal.db'}")
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture

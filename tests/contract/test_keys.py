@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hmac
 import re
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -19,24 +18,11 @@ from shoal.errors import NotFound, StoreUnavailable
 from shoal.store.database import open_database
 from shoal.store.keys import KeyRow, KeyStore, prefix_of
 from shoal.store.tables import api_keys
-from tests.postgres import Postgres
 
 BOTH = frozenset({Permission.SUBMIT, Permission.READ})
 PREFIX, SECRET = "abcdefghi0", "Az-_" * 10 + "xyz"
 FORMED = f"shoal_{PREFIX}_{SECRET}"
 """A key that nobody made."""
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Engine]:
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'shoal.db'}"
-    else:
-        server: Postgres = request.getfixturevalue("postgres")
-        url = server.new_database()
-    engine = open_database(url)
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture

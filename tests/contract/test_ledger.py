@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,20 +17,12 @@ from shoal.store import tables
 from shoal.store.database import open_database
 from shoal.store.ledger import JobShare, Ledger, LimitInForce, RobotsInForce, Span
 from shoal.store.pages import PageRow, PageStore
-from tests.contract.api import DATABASES, database_of
 
 HOST = "shop.example"
 DAY_MS = 86_400_000
 NOON = 1_700_000_000_000 // DAY_MS * DAY_MS + DAY_MS // 2
 NEVER = 0
 VERSION = "0123456789abcdef"
-
-
-@pytest.fixture(params=DATABASES)
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Engine]:
-    engine = open_database(database_of(request) or f"sqlite:///{tmp_path / 'shoal.db'}")
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture

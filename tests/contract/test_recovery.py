@@ -31,7 +31,8 @@ from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.reading import read_page, read_redirect
 from shoal.worker.result import Result, given_up
-from tests.contract.api import DATABASES, Desk, a_desk, database_of
+from tests.contract.api import Desk, a_desk
+from tests.contract.databases import DATABASES, a_database
 from tests.contract.keyspace import clear, key_names, leaks, read_keys, wrong_depths
 
 HOST = "http://shop.example"
@@ -87,7 +88,7 @@ class Web:
 @pytest.fixture(params=DATABASES)
 def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
     """A desk on each database."""
-    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
+    with a_desk(valkey_url, tmp_path, a_database(request, tmp_path)) as desk:
         yield from _checked(desk)
 
 

@@ -19,23 +19,17 @@ from shoal.store.ended import EndedJobs, Outdated
 from shoal.store.jobs import REMOVE_AT_ONCE
 from shoal.store.vacuum import vacuum
 from shoal.wiring import redis_urls
-from tests.contract.api import DATABASES, Desk, a_desk, database_of, refused, some_dead, told
+from tests.contract.api import Desk, a_desk, refused, some_dead, told
+from tests.contract.databases import DATABASES, a_database
 
 URL = "http://shop.example/"
 DAY_MS = 86_400_000
 
 
 @pytest.fixture(params=DATABASES)
-def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    """A desk on each database."""
-    with a_desk(valkey_url, tmp_path, database_of(request)) as desk:
-        yield desk
-
-
-@pytest.fixture(params=DATABASES)
 def monthly(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
     """One whose operator keeps jobs for thirty days."""
-    with a_desk(valkey_url, tmp_path, database_of(request), keep_days=30) as desk:
+    with a_desk(valkey_url, tmp_path, a_database(request, tmp_path), keep_days=30) as desk:
         yield desk
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -12,26 +10,12 @@ from sqlalchemy.engine import Engine
 
 from shoal.core.robots import MAX_BYTES, RobotsCopy, version_of
 from shoal.errors import StoreUnavailable
-from shoal.store.database import open_database
 from shoal.store.robots import RobotsStore
 from shoal.store.tables import ledger, robots, robots_texts
-from tests.postgres import Postgres
 
 ORIGIN = "http://shop.example"
 CLOSED = b"User-agent: *\nDisallow: /private/\n\x00\xff"
 OPEN = b"User-agent: *\nDisallow:\n"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Engine]:
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'shoal.db'}"
-    else:
-        server: Postgres = request.getfixturevalue("postgres")
-        url = server.new_database()
-    engine = open_database(url)
-    yield engine
-    engine.dispose()
 
 
 def copy_of(body: bytes = CLOSED, *, origin: str = ORIGIN, status: int = 200, at_ms: int = 1_000) -> RobotsCopy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -25,18 +25,6 @@ from shoal.store.pages import ArchiveRef, DeadLetter, ItemRow, PageRow, PageStor
 from tests.postgres import Postgres
 
 URL = "http://shop.example/"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Engine]:
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'shoal.db'}"
-    else:
-        server: Postgres = request.getfixturevalue("postgres")
-        url = server.new_database()
-    engine = open_database(url)
-    yield engine
-    engine.dispose()
 
 
 def _page(number: int, **changes: object) -> PageRow:
