@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import warnings
+from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,11 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+COPIES_KEPT = 4
+"""As many as one test may need."""
+
 _numbers = count(1)
+_copies: deque[str] = deque()
 _HASTE = ("fsync", "synchronous_commit", "full_page_writes")
 """What a server whose data nobody will miss can do without."""
 
@@ -32,9 +37,15 @@ class Postgres:
         return self._url(name)
 
     def copy_database(self, original: str) -> str:
-        """The URL of a database with the tables of another one, to which nobody is connected."""
+        """The URL of a database with the tables of another one, to which nobody is connected.
+
+        The copies of earlier tests are dropped: hundreds of them would take longer to remove than to make.
+        """
         name = f"shoal_{os.getpid()}_{next(_numbers)}"
         self._run(f"CREATE DATABASE {name} TEMPLATE {sa.make_url(original).database}")
+        _copies.append(name)
+        if len(_copies) > COPIES_KEPT:
+            self._run(f"DROP DATABASE IF EXISTS {_copies.popleft()} WITH (FORCE)")
         return self._url(name)
 
     def hurry(self) -> None:
