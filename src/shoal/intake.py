@@ -24,9 +24,11 @@ from shoal.core.url import Url, parse, parse_all
 from shoal.errors import BadUrl, Busy, Conflict, InputError, RedisUnavailable, Unavailable, Unfinished
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.watch import Watch
+from shoal.store.claims import Claim, Claimed
 from shoal.store.dead import DeadLetters, Selection, requests_of
-from shoal.store.jobs import REPLAY, Claim, Claimed, JobRow, JobStore, NewJob, Submission
+from shoal.store.jobs import JobRow, JobStore, NewJob
 from shoal.store.pages import PageStore
+from shoal.store.submissions import REPLAY, Submission
 
 log = structlog.get_logger()
 
@@ -147,7 +149,7 @@ class Intake:
             return self._repeat(earlier)
         try:
             report = self._start(new, urls)
-            self._jobs.mark_admitted(waiting)
+            self._jobs.submissions.mark_admitted(waiting)
         except Unavailable as exc:
             raise Unfinished(new.id, exc) from exc
         self._call(spec.queue, origin.request_id)
@@ -169,7 +171,9 @@ class Intake:
         if not earlier.same:
             raise Conflict(f"this Idempotency-Key was used for another submission, which made job {earlier.job}")
         self.complete(earlier.job)
-        return Accepted(earlier.job, AdmitReport(None, admitted=self._jobs.submitted_count(earlier.job)), repeated=True)
+        return Accepted(
+            earlier.job, AdmitReport(None, admitted=self._jobs.submissions.count_urls(earlier.job)), repeated=True
+        )
 
     # --- more URLs -----------------------------------------------------------------------------------------------
 
@@ -187,7 +191,7 @@ class Intake:
                 done = self._add_batch(row, scope, batch, added, done)
         finally:
             if done:
-                self._jobs.mark_admitted(done)
+                self._jobs.submissions.mark_admitted(done)
             if added.accepted:
                 self._call(row.spec.queue, row.request_id)
         return added
@@ -202,7 +206,7 @@ class Intake:
                 f"{full} Lines up to {added.lines} were taken: go on with line {added.lines + 1}.", added
             ) from None
         if wanted:
-            done = [self._jobs.submit(row.id, [str(request.url) for request in wanted], _now_ms(), done=done)]
+            done = [self._jobs.submissions.keep(row.id, [str(request.url) for request in wanted], _now_ms(), done=done)]
         if candidates:
             report = self._admit(row, candidates)
             added.accepted += report.admitted
@@ -250,7 +254,7 @@ class Intake:
         self._frontier.restore(row.id, row.spec, row.status, row.tenant)
         for fingerprints in self._pages.fingerprints(row.id):
             self._frontier.remember(row.id, fingerprints)
-        for submission in self._jobs.waiting(row.id):  # dead letters on their way back have no row
+        for submission in self._jobs.submissions.waiting(row.id):  # dead letters on their way back have no row
             if submission.kind == REPLAY:
                 dead = requests_of(submission.lines)
                 self._frontier.remember(row.id, [request.url.fingerprint for request, _ in dead])
@@ -271,12 +275,12 @@ class Intake:
         """Carry out submissions that may not have reached the frontier. Safe to repeat; True when there were any."""
         row = self._jobs.get(job)
         waiting, done = 0, list[int]()
-        for submission in self._jobs.waiting(job):
+        for submission in self._jobs.submissions.waiting(job):
             waiting += 1
             if row is None or row.state is JobState.CANCELLED or self._carry_out(row, submission):
                 done.append(submission.id)
         if row is None or row.state is JobState.CANCELLED:
-            self._jobs.mark_admitted(done)
+            self._jobs.submissions.mark_admitted(done)
         else:
             self._conclude(row, done)
         return waiting > 0
@@ -311,7 +315,7 @@ class Intake:
             return
         if not row.open:
             self._close(row.id)
-        self._jobs.mark_admitted(done)
+        self._jobs.submissions.mark_admitted(done)
         self._call(row.spec.queue, row.request_id)
 
     def _make_known(self, row: JobRow) -> None:
@@ -319,7 +323,7 @@ class Intake:
 
         It may also have been forgotten because it ended meanwhile: then it must not come back.
         """
-        if self._begin_rebuild and self._jobs.was_admitted(row.id):
+        if self._begin_rebuild and self._jobs.submissions.was_admitted(row.id):
             new = self._begin_rebuild(row)
         else:
             new = self._frontier.create(row.id, row.spec, tenant=row.tenant)

@@ -34,8 +34,9 @@ from shoal.intake import Ring
 from shoal.store.archive import ArchiveReader
 from shoal.store.dead import requests_of
 from shoal.store.epochs import Epochs
-from shoal.store.jobs import REPLAY, JobRow, JobStore
+from shoal.store.jobs import JobRow, JobStore
 from shoal.store.pages import DeadLetter, PageRow, PageStore
+from shoal.store.submissions import REPLAY
 
 log = structlog.get_logger()
 
@@ -206,7 +207,7 @@ class Recovery:
         Requests that it has again are fetched again, and lead on as before; but not what it never heard of, nor more
         pages than were leased.
         """
-        for job, submission in self._jobs.latest(_ms(LATELY)):
+        for job, submission in self._jobs.submissions.latest(_ms(LATELY)):
             if submission.kind == REPLAY:
                 self._frontier.replay(job, str(submission.id), requests_of(submission.lines))
             else:
@@ -224,7 +225,9 @@ class Recovery:
 
     def _is_cut_short(self, job: str) -> bool:
         """The frontier has never had it: its submission will be completed."""
-        return next(self._jobs.waiting(job), None) is not None and not self._jobs.was_admitted(job)
+        return next(self._jobs.submissions.waiting(job), None) is not None and not self._jobs.submissions.was_admitted(
+            job
+        )
 
     # --- the way back ---------------------------------------------------------------------------------------------
 
@@ -254,7 +257,7 @@ class Recovery:
             row.tenant,
             row.state,
             row.open,
-            self._pages.count_known(row.id) + self._jobs.submitted_count(row.id),
+            self._pages.count_known(row.id) + self._jobs.submissions.count_urls(row.id),
             status.started_ms if status else None,
             status.rested_ms if status else 0,
             status.now_ms if status and row.state is JobState.PAUSED else None,
@@ -357,7 +360,7 @@ class Recovery:
     def _recall_replays(self, way: _Way, place: Place) -> Place:
         """Dead letters on their way back have no row, and count as dead until they are carried out."""
         job = way.row.id
-        for submission in self._jobs.waiting(job):
+        for submission in self._jobs.submissions.waiting(job):
             if submission.kind == REPLAY:
                 dead = requests_of(submission.lines)
                 known = self._pages.known(job, [request.url.fingerprint for request, _ in dead])
@@ -368,7 +371,7 @@ class Recovery:
 
     def _admit_submission(self, way: _Way, place: Place) -> Place:
         job = way.row.id
-        found = self._jobs.submission_after(job, place.last)
+        found = self._jobs.submissions.after(job, place.last)
         if found is None:
             page, links = self._pages.newest(job)  # what comes after these came to a job that was known
             return place.at(Part.LINKS, page) if page else place.at(Part.FOUND, links)

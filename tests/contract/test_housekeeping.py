@@ -22,7 +22,8 @@ from shoal.errors import ArchiveUnavailable, RedisUnavailable, StoreUnavailable
 from shoal.frontier.frontier import HostChange
 from shoal.frontier.scripts import connect
 from shoal.store import tables
-from shoal.store.jobs import Claim, NewJob
+from shoal.store.claims import Claim
+from shoal.store.jobs import NewJob
 from shoal.store.pages import DeadLetter, ItemRow, PageRow
 from shoal.wiring import redis_urls
 from tests.contract.api import NOW_MS, Desk, a_desk
@@ -123,7 +124,7 @@ def test_many_old_submissions_are_completed_round_by_round(desk: Desk) -> None:
     for _ in range(3):
         desk.platform.housekeeper.tick()
     assert len(desk.work()) == 230
-    assert desk.platform.jobs.cut_short(_now_ms()) == []
+    assert desk.platform.jobs.submissions.cut_short(_now_ms()) == []
 
 
 # --- removal ---------------------------------------------------------------------------------------------------------
@@ -226,7 +227,7 @@ def test_one_job_that_cannot_be_removed_holds_up_no_other(desk: Desk, monkeypatc
 def test_idempotency_keys_are_kept_for_a_day(each: Desk) -> None:
     for age, name in ((2 * DAY_MS, "old"), (DAY_MS // 2, "new")):
         new = NewJob(name, JobSpec(), _now_ms() - age)
-        each.platform.jobs.mark_admitted(each.platform.jobs.create(new, [], Claim(name, "d")))
+        each.platform.jobs.submissions.mark_admitted(each.platform.jobs.create(new, [], Claim(name, "d")))
     each.platform.housekeeper.tick()
     with each.platform.engine.connect() as connection:
         assert list(connection.execute(sa.select(tables.idempotency.c.key)).scalars()) == ["new"]

@@ -15,7 +15,8 @@ from shoal.api.problems import BadValue
 from shoal.core.access import Principal
 from shoal.core.values import read_moment
 from shoal.intake import Origin
-from shoal.store.jobs import Claim, JobRow
+from shoal.store.claims import Claim
+from shoal.store.jobs import JobRow
 from shoal.wiring import Platform
 
 EXTENSION = "shoal"
