@@ -19,10 +19,10 @@ from shoal.control import Ending
 from shoal.errors import ShoalError
 from shoal.frontier.frontier import Frontier
 from shoal.hosts import Hosts
-from shoal.intake import Intake
+from shoal.intake.intake import Intake
 from shoal.leftovers import Leftovers
 from shoal.reconcile import Reconciler
-from shoal.recovery import Recovery
+from shoal.recovery.recovery import Recovery
 from shoal.retention import Retention
 from shoal.store.jobs import JobStore
 from shoal.store.ledger import TRIM_AT_ONCE, Ledger

@@ -18,7 +18,7 @@ from shoal.core.model import ALL_QUEUES, JobState
 from shoal.frontier.audit import Audit, Recount, Stand, Stray
 from shoal.frontier.frontier import RING_LIFETIME, Frontier
 from shoal.frontier.watch import Watch
-from shoal.intake import Ring
+from shoal.intake.ring import Ring
 from shoal.store.ended import EndedJob, EndedJobs
 from shoal.store.pages import PageStore
 

@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 
-from shoal import housekeeping, intake
+from shoal import housekeeping
 from shoal.core.model import JobState, Lease, Request
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
 from shoal.errors import Conflict, RedisUnavailable, Unfinished
+from shoal.intake import intake
+from shoal.intake.lines import Line
 from shoal.store import dead as dead_letters
 from shoal.store.claims import Claim
 from shoal.store.dead import Selection
@@ -70,7 +72,7 @@ def crashes_at(desk: Desk, step: int, run: Callable[[], object]) -> bool:
             (platform.frontier, FRONTIER_CALLS),
             (platform.jobs, JOB_CALLS),
             (platform.jobs.submissions, SUBMISSION_CALLS),
-            (platform.intake._dead, ("newest", "take")),  # pyright: ignore[reportPrivateUsage]
+            (platform.intake._replays._dead, ("newest", "take")),  # pyright: ignore[reportPrivateUsage]
             (platform.pages, ("fingerprints",)),
         ):
             for name in names:
@@ -304,7 +306,7 @@ def test_a_job_that_ends_in_the_middle_of_a_stream_stays_ended(desk: Desk) -> No
         job = desk.platform.intake.submit(spec_of([], open=True)).job
         row = desk.platform.control.job(job)
 
-        def lines(end: Any = end, job: str = job) -> Iterator[intake.Line]:
+        def lines(end: Any = end, job: str = job) -> Iterator[Line]:
             for number, url in enumerate(some_urls(10), 1):
                 if number == 5:
                     desk.work()

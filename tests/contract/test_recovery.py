@@ -13,7 +13,6 @@ import pytest
 import redis
 import sqlalchemy as sa
 
-from shoal import recovery
 from shoal.core.model import ALL_QUEUES, Counters, JobState, JobStatus, Lease, Outcome
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
@@ -21,8 +20,10 @@ from shoal.errors import FetchError, NotFound, RedisUnavailable, StoreUnavailabl
 from shoal.fetch.port import Response
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.scripts import connect
-from shoal.intake import Line
-from shoal.recovery import Part, Place, Recovery
+from shoal.intake.lines import Line
+from shoal.recovery import recovery, way_back
+from shoal.recovery.place import Part, Place
+from shoal.recovery.recovery import Recovery
 from shoal.store.dead import DeadLetters, Selection
 from shoal.store.jobs import NewJob
 from shoal.store.tables import jobs
@@ -105,8 +106,8 @@ def web() -> Web:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many steps, also for a few rows."""
-    monkeypatch.setattr(recovery, "ROWS_AT_ONCE", 3)
-    monkeypatch.setattr(recovery, "BODIES_AT_ONCE", 2)
+    monkeypatch.setattr(way_back, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(way_back, "BODIES_AT_ONCE", 2)
 
 
 @pytest.fixture
@@ -249,7 +250,7 @@ def test_flush_after_flush(desk: Desk, web: Web, valkey_url: str, tmp_path: Path
         _flush(desk)
         desk.platform.recovery.look()
         for _ in range(4):  # cut short by the next
-            desk.platform.recovery.step(job)
+            desk.platform.recovery.way.step(job)
     _flush(desk)
     _recover(desk)
     desk.work(web.visit(desk))
@@ -295,7 +296,7 @@ def test_links_of_a_page_that_comes_late_are_not_lost(desk: Desk, web: Web, valk
         delivery.deliver(results[0])
         desk.platform.recovery.look()
         for _ in range(moment):
-            desk.platform.recovery.step(job)
+            desk.platform.recovery.way.step(job)
         report = delivery.deliver(results[1])
         assert report.late == 1
         _recover(desk)
@@ -528,7 +529,7 @@ def test_a_rebuild_that_is_cut_short_anywhere_goes_on(
     for _ in range(1_000):
         if job not in desk.platform.recovery.under_way():
             break
-        another(desk).step(job)  # each process does one step and dies
+        another(desk).way.step(job)  # each process does one step and dies
     assert desk.platform.recovery.under_way() == []
     desk.work(web.visit(desk))
     assert Counter(web.asked).most_common(1)[0][1] == 1
@@ -571,7 +572,7 @@ def test_two_who_rebuild_at_once_do_not_count_twice(
     _flush(desk)
     desk.platform.recovery.look()
     others = [another(desk), another(desk)]
-    while not all(done.complete for done in [other.step(job) for other in others]):
+    while not all(done.complete for done in [other.way.step(job) for other in others]):
         desk.work(web.visit(desk), at_most=1)
     desk.work(web.visit(desk))
     assert Counter(web.asked).most_common(1)[0][1] == 1
@@ -591,7 +592,7 @@ def test_a_rebuild_is_done_step_by_step_while_workers_fetch(desk: Desk, web: Web
             assert desk.work(web.visit(desk)) == []
         else:
             desk.work(web.visit(desk), at_most=1)
-        desk.platform.recovery.step(job)
+        desk.platform.recovery.way.step(job)
     assert list(dict.fromkeys(parts)) == [Part.PAGES, Part.LETTERS, Part.REPLAYS, Part.URLS, Part.LINKS, Part.FOUND]
     assert parts.count(Part.PAGES) > 3
     assert parts.count(Part.LINKS) > 3
@@ -607,7 +608,7 @@ def test_a_body_that_is_gone_costs_its_links_only(desk: Desk, web: Web, tmp_path
         segment.unlink()
     _flush(desk)
     desk.platform.recovery.look()
-    done = desk.platform.recovery.run(job)
+    done = desk.platform.recovery.way.run(job)
     assert done.missing > 0
     assert desk.state(job) is JobState.RUNNING
     desk.work(web.visit(desk))
@@ -699,10 +700,10 @@ def test_a_job_that_the_frontier_knows_is_rebuilt_on_request(
     job = _crawl(desk)
     desk.work(web.visit(desk), at_most=10)
     held = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=2, lease_for=LONG).leases
-    assert not desk.platform.recovery.begin(job)
-    assert desk.platform.recovery.begin(job, force=True)
+    assert not desk.platform.recovery.way.begin(job)
+    assert desk.platform.recovery.way.begin(job, force=True)
     assert desk.platform.frontier.release(held).late == len(held)
-    desk.platform.recovery.run(job)
+    desk.platform.recovery.way.run(job)
     desk.work(web.visit(desk))
     assert Counter(web.asked).most_common(1)[0][1] == 1
     assert _sums(desk, job) == _undisturbed(valkey_url, tmp_path / "undisturbed")
@@ -724,7 +725,7 @@ def test_an_ended_job_is_not_brought_back(desk: Desk) -> None:
     desk.work()
     _flush(desk)
     _recover(desk)
-    assert not desk.platform.recovery.begin(job, force=True)
+    assert not desk.platform.recovery.way.begin(job, force=True)
     assert desk.platform.frontier.known_jobs() == []
 
 
@@ -739,7 +740,7 @@ def test_a_job_that_cannot_be_read_holds_up_no_other(desk: Desk) -> None:
     assert desk.work() == [f"{HOST}/2"]
     assert desk.state(whole) is JobState.FINISHED
     with pytest.raises(NotFound):
-        desk.platform.recovery.step(parse(HOST).host)
+        desk.platform.recovery.way.step(parse(HOST).host)
 
 
 def test_nothing_is_leased_from_a_server_that_was_started_anew_before_it_was_looked_at(desk: Desk) -> None:
