@@ -19,7 +19,7 @@ from shoal.core.model import ALL_QUEUES, JobState, Outcome, Settlement
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
 from shoal.errors import ArchiveUnavailable, RedisUnavailable, StoreUnavailable
-from shoal.frontier.frontier import HostChange
+from shoal.frontier.host_change import HostChange
 from shoal.frontier.scripts import connect
 from shoal.store import tables
 from shoal.store.claims import Claim

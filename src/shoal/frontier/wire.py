@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from itertools import repeat
 from typing import Any, cast
@@ -31,6 +31,19 @@ RATE_LEAST_MS = 1_000
 LONGEST_WAIT_MS = 86_400_000
 LATER = "later"
 """A retry that was no attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """Is there work for a worker of these queues?"""
+
+    expired: int
+    waits: dict[str, timedelta]
+    """Queue → time until something is due; queues without work are left out."""
+
+    @property
+    def due(self) -> tuple[str, ...]:
+        return tuple(queue for queue, wait in self.waits.items() if not wait)
 
 
 def limits_of(spec: JobSpec, manners: Manners) -> list[Arg]:
@@ -106,6 +119,12 @@ def _terms(chunk: str) -> repeat[tuple[str, Mark, Limit]]:
     queue, mark, rate, parallel, source, count = chunk.split(" ")
     limit = Limit(float(rate), int(parallel), LimitSource(source))
     return repeat((queue, Mark(mark[1:]), limit), int(count))
+
+
+def read_glance(queues: Sequence[str], answer: Sequence[int]) -> Glance:
+    """The answer of `glance` about these queues."""
+    expired, *waits = answer
+    return Glance(expired, {q: wait_of(wait) for q, wait in zip(queues, waits, strict=True) if wait >= 0})
 
 
 def read_status(
