@@ -11,7 +11,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from itertools import chain
 from typing import cast
 
 import redis
@@ -41,7 +40,19 @@ from shoal.frontier.host_change import HostChange
 from shoal.frontier.register import Register
 from shoal.frontier.scripts import Arg, Scripts, connect, translated_errors
 from shoal.frontier.troubles import TroubleBoard
-from shoal.frontier.wire import COUNTERS, Glance, block, limits_of, ms, read_batch, read_glance, state_of, triple
+from shoal.frontier.wire import (
+    COUNTERS,
+    Glance,
+    block,
+    in_calls,
+    limits_of,
+    ms,
+    read_batch,
+    read_glance,
+    read_reports,
+    state_of,
+    triple,
+)
 
 ADMIT_AT_ONCE = 2_000
 SETTLE_AT_ONCE = 500
@@ -226,8 +237,7 @@ class Frontier:
             f"#{address}" if address and manners.address_parallel else "",
             f"@{domain}" if domain and manners.by_domain else "",
         ]
-        late, *jobs = self._scripts.call("meet", args)
-        return SettleReport(late, tuple(jobs))
+        return read_reports([self._scripts.call("meet", args)])
 
     def claim_robots(self, origin: str) -> bool:
         """May the caller fetch this robots.txt? One at a time may."""
@@ -251,7 +261,8 @@ class Frontier:
 
     def settle(self, settlements: Sequence[Settlement]) -> SettleReport:
         """Bring leases to their end."""
-        return self._end("settle", [block(settlement) for settlement in settlements])
+        calls = in_calls([block(settlement) for settlement in settlements], SETTLE_AT_ONCE)
+        return read_reports(self._scripts.call("settle", args) for args in calls)
 
     def renew(self, groups: Iterable[int], lease_for: timedelta) -> frozenset[int]:
         """Move the deadlines of lease groups still worked on; returns those that are lost."""
@@ -260,15 +271,8 @@ class Frontier:
 
     def release(self, leases: Sequence[Lease]) -> SettleReport:
         """Give requests back unfetched."""
-        return self._end("release", [(lease.group, lease.index) for lease in leases])
-
-    def _end(self, operation: str, blocks: Sequence[tuple[Arg, ...]]) -> SettleReport:
-        late, ended = 0, list[str]()
-        for start in range(0, len(blocks), SETTLE_AT_ONCE):
-            refused, *jobs = self._scripts.call(operation, [*chain(*blocks[start : start + SETTLE_AT_ONCE])])
-            late += refused
-            ended += jobs
-        return SettleReport(late, tuple(ended))
+        calls = in_calls([(lease.group, lease.index) for lease in leases], SETTLE_AT_ONCE)
+        return read_reports(self._scripts.call("release", args) for args in calls)
 
     def reap(self, groups: int = 10) -> tuple[int, tuple[str, ...]]:
         """Take back expired leases. (requests given back, jobs that ended by this)"""
