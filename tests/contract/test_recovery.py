@@ -34,6 +34,7 @@ from shoal.worker.reading import read_page, read_redirect
 from shoal.worker.result import Result, given_up
 from tests.contract.api import DATABASES, Desk, a_desk, database_of
 from tests.contract.keyspace import clear, key_names, leaks, read_keys, wrong_depths
+from tests.servers import running, valkey
 
 HOST = "http://shop.example"
 LONG = timedelta(minutes=1)
@@ -744,17 +745,22 @@ def test_a_job_that_cannot_be_read_holds_up_no_other(desk: Desk) -> None:
 
 
 def test_nothing_is_leased_from_a_server_that_was_started_anew_before_it_was_looked_at(desk: Desk) -> None:
-    desk.submit(f"{HOST}/1")
-    cast(Any, _client(desk)).set(f"{desk.platform.settings.prefix}:server", "another run")
-    batch = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=5, lease_for=LONG)
-    young = cast(Any, _client(desk)).info("server")["uptime_in_seconds"] <= 10
-    assert batch.leases == () or not young
-    if young:
-        assert batch.next_due is not None
-        assert batch.next_due < timedelta(seconds=1)
-    desk.platform.frontier.release(batch.leases)
-    desk.platform.recovery.look()
-    assert desk.work() == [f"{HOST}/1"]
+    with running(valkey()) as url:
+        settings = desk.platform.settings.model_copy(update={"redis_url": url, "prefix": "anew"})
+        frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix)
+        platform = Platform.open(settings, frontier, no_ring)
+        try:
+            platform.intake.submit(JobSpec(urls=(f"{HOST}/1",), follow=False))
+            platform.rebuild.trust("another run")
+            batch = frontier.lease(queues=ALL_QUEUES, limit=5, lease_for=LONG)
+            assert (batch.leases, batch.trusted) == ((), False)
+            assert batch.next_due is not None
+            assert batch.next_due < timedelta(seconds=1)
+            platform.recovery.look()
+            (lease,) = frontier.lease(queues=ALL_QUEUES, limit=5, lease_for=LONG).leases
+            assert str(lease.request.url) == f"{HOST}/1"
+        finally:
+            platform.close()
 
 
 # --- a server that lost its last moments -----------------------------------------------------------------------------
