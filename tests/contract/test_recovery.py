@@ -160,6 +160,15 @@ def _crawl(desk: Desk, **settings: Any) -> str:
     return desk.submit(f"{HOST}/", **{"follow": True, "robots": False, "noindex": True, **settings})
 
 
+def _lost_crawl(desk: Desk, web: Web) -> str:
+    """A job of which twenty pages were fetched before the frontier was lost, at the beginning of its rebuild."""
+    job = _crawl(desk)
+    desk.work(web.visit(desk), at_most=20)
+    _flush(desk)
+    desk.platform.recovery.look()
+    return job
+
+
 def _recover(desk: Desk) -> None:
     while desk.platform.recovery.tick():
         pass
@@ -523,10 +532,7 @@ def test_a_replay_that_was_cut_short_is_carried_out_after_the_rebuild(desk: Desk
 def test_a_rebuild_that_is_cut_short_anywhere_goes_on(
     desk: Desk, another: Callable[[Desk], Recovery], web: Web, valkey_url: str, tmp_path: Path, small: None
 ) -> None:
-    job = _crawl(desk)
-    desk.work(web.visit(desk), at_most=20)
-    _flush(desk)
-    desk.platform.recovery.look()
+    job = _lost_crawl(desk, web)
     for _ in range(1_000):
         if job not in desk.platform.recovery.under_way():
             break
@@ -540,10 +546,7 @@ def test_a_rebuild_that_is_cut_short_anywhere_goes_on(
 def test_a_step_whose_end_was_not_noted_is_repeated_without_harm(
     desk: Desk, web: Web, valkey_url: str, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = _crawl(desk)
-    desk.work(web.visit(desk), at_most=20)
-    _flush(desk)
-    desk.platform.recovery.look()
+    job = _lost_crawl(desk, web)
     calls = 0
     rebuild = desk.platform.rebuild
     advance = rebuild.advance
@@ -568,10 +571,7 @@ def test_a_step_whose_end_was_not_noted_is_repeated_without_harm(
 def test_two_who_rebuild_at_once_do_not_count_twice(
     desk: Desk, another: Callable[[Desk], Recovery], web: Web, valkey_url: str, tmp_path: Path, small: None
 ) -> None:
-    job = _crawl(desk)
-    desk.work(web.visit(desk), at_most=20)
-    _flush(desk)
-    desk.platform.recovery.look()
+    job = _lost_crawl(desk, web)
     others = [another(desk), another(desk)]
     while not all(done.complete for done in [other.way.step(job) for other in others]):
         desk.work(web.visit(desk), at_most=1)
@@ -582,10 +582,7 @@ def test_two_who_rebuild_at_once_do_not_count_twice(
 
 
 def test_a_rebuild_is_done_step_by_step_while_workers_fetch(desk: Desk, web: Web, small: None) -> None:
-    job = _crawl(desk)
-    desk.work(web.visit(desk), at_most=20)
-    _flush(desk)
-    desk.platform.recovery.look()
+    job = _lost_crawl(desk, web)
     parts: list[Part] = []
     while place := desk.platform.rebuild.places([job])[0]:
         parts.append(Place.read(place).part)
