@@ -380,6 +380,29 @@ def test_a_lost_job_can_be_cancelled(desk: Desk) -> None:
     assert desk.state(job) is JobState.CANCELLED
 
 
+def test_a_lost_job_that_is_cancelled_keeps_the_sums_of_what_is_stored(each: Desk, web: Web, small: None) -> None:
+    stored = [
+        f"{HOST}/{path}" for path in ("gone/1", "gone/2", "closed/1", "moved/1", *(f"p/{n}" for n in range(20, 25)))
+    ]
+    job = each.submit(*stored, f"{HOST}/p/30", f"{HOST}/p/31", robots=False)
+    each.work(web.visit(each), at_most=len(stored))
+    before = _status(each, job)
+    _flush(each)
+    assert each.platform.control.cancel(job) is JobState.CANCELLED
+    row = each.platform.jobs.get(job)
+    assert row is not None
+    assert row.status is not None
+    after = row.status
+    assert after.ended_ms is not None
+    assert after.started_ms == pytest.approx(before.started_ms, abs=10_000)
+    for name in ("done", "dead", "dropped", "received"):
+        assert getattr(after.counters, name) == getattr(before.counters, name), name
+    assert (after.counters.done, after.counters.dead, after.counters.dropped) == (6, 2, 1)
+    assert after.counters.reconciles
+    assert after.reasons == before.reasons
+    assert each.platform.frontier.known_jobs() == []
+
+
 def test_a_page_budget_counts_what_is_stored(each: Desk, web: Web) -> None:
     job = _crawl(each, pages=25, noindex=False)
     each.work(web.visit(each), at_most=15)

@@ -6,12 +6,12 @@ it. What was cut short in between is carried out again (`complete`): the frontie
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
+from typing import Protocol
 
 from shoal.core.access import DEFAULT_TENANT
 from shoal.core.model import AdmitReport, Candidate, JobState, Request
@@ -21,6 +21,7 @@ from shoal.core.url import Url, parse, parse_all
 from shoal.errors import Busy, Conflict, InputError, RedisUnavailable, Unavailable, Unfinished
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.watch import Watch
+from shoal.intake.ids import new_job_id, new_request_id
 from shoal.intake.lines import Added, Line, sort_out
 from shoal.intake.replay import Replays
 from shoal.intake.ring import Ring, announce
@@ -31,7 +32,6 @@ from shoal.store.submissions import REPLAY, Submission
 
 SUBMIT_AT_ONCE = 5_000
 FULL_RETRY = timedelta(seconds=10)
-_ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,18 @@ class Full(Busy):
         self.added = added
 
 
+class Way(Protocol):
+    """On which jobs that the frontier has lost come back."""
+
+    def make_known(self, row: JobRow) -> bool:
+        """Begin; False when the frontier knows the job."""
+        ...
+
+    def recall(self, job: str) -> None:
+        """Let all that is stored of the job count again."""
+        ...
+
+
 class Intake:
     """Everything that brings requests into the frontier, but for links that workers find."""
 
@@ -81,7 +93,7 @@ class Intake:
         ring: Ring,
         caps: Caps,
         finalise: Callable[[str], None],
-        begin_rebuild: Callable[[JobRow], bool] | None = None,
+        way: Way | None = None,
     ) -> None:
         self._frontier = frontier
         self._watch = watch
@@ -91,7 +103,7 @@ class Intake:
         self._ring = ring
         self._caps = caps
         self._finalise = finalise
-        self._begin_rebuild = begin_rebuild
+        self._way = way
 
     # --- a new job -----------------------------------------------------------------------------------------------
 
@@ -206,11 +218,17 @@ class Intake:
     # --- what was cut short --------------------------------------------------------------------------------------
 
     def bring_back(self, job: str) -> None:
-        """Make the frontier know a job that it does not (any more), so that it can be ended."""
+        """Make the frontier know a job that it does not (any more), so that it can be ended with the right sums."""
         self.complete(job)
         row = self._jobs.get(job)
         if row is not None and not row.state.ended:
             self._make_known(row)
+            self.recall(job)
+
+    def recall(self, job: str) -> None:
+        """If the job is being rebuilt, what is stored of it counts from now on."""
+        if self._way:
+            self._way.recall(job)
 
     def complete(self, job: str) -> bool:
         """Carry out submissions that may not have reached the frontier. Safe to repeat; True when there were any."""
@@ -250,8 +268,8 @@ class Intake:
 
         It may also have been forgotten because it ended meanwhile: then it must not come back.
         """
-        if self._begin_rebuild and self._submissions.was_admitted(row.id):
-            new = self._begin_rebuild(row)
+        if self._way and self._submissions.was_admitted(row.id):
+            new = self._way.make_known(row)
         else:
             new = self._frontier.create(row.id, row.spec, tenant=row.tenant)
         if not new:
@@ -292,16 +310,6 @@ def _with_scope(spec: JobSpec, urls: list[Url]) -> JobSpec:
     if spec.secret_headers:
         changes["trusted"] = tuple(dict.fromkeys([*spec.trusted, *(url.origin for url in urls)]))
     return spec.model_copy(update=changes)
-
-
-def new_job_id() -> str:
-    """Short enough to type, random enough for a fleet."""
-    return "".join(secrets.choice(_ID_ALPHABET) for _ in range(10))
-
-
-def new_request_id() -> str:
-    """Marks everything that comes of one submission."""
-    return secrets.token_hex(8)
 
 
 def _batches(urls: list[Url]) -> Iterator[list[Url]]:

@@ -19,6 +19,10 @@ class Part(StrEnum):
     LINKS = "admit links"
     FOUND = "admit found"
 
+    @property
+    def recalls(self) -> bool:
+        return self.value.startswith("recall ")
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -122,6 +122,11 @@ class WayBack:
 
     # --- step by step ---------------------------------------------------------------------------------------------
 
+    def recall(self, job: str) -> None:
+        """All that is stored of a job that is being rebuilt counts again; who ends it then ends it with its sums."""
+        while (place := self._rebuild.places([job])[0]) and Place.read(place).part.recalls:
+            self.step(job)
+
     def run(self, job: str, tell: Callable[[Rebuilt], None] = lambda _: None) -> Rebuilt:
         """All steps of a job that is being rebuilt."""
         while not (done := self.step(job)).complete:
