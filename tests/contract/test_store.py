@@ -24,19 +24,15 @@ from shoal.store.dead import DeadLetters, Selection, requests_of
 from shoal.store.jobs import JobFilter, JobStore, NewJob
 from shoal.store.pages import ArchiveRef, DeadLetter, ItemRow, PageRow, PageStore, RowFilter
 from shoal.store.submissions import REPLAY, URLS, Submission
+from tests.contract.api import DATABASES, database_of
 from tests.postgres import Postgres
 
 URL = "http://shop.example/"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Engine]:
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'shoal.db'}"
-    else:
-        server: Postgres = request.getfixturevalue("postgres")
-        url = server.new_database()
-    engine = open_database(url)
+    engine = open_database(database_of(request) or f"sqlite:///{tmp_path / 'shoal.db'}")
     yield engine
     engine.dispose()
 

@@ -21,6 +21,7 @@ class Part(StrEnum):
 
     @property
     def recalls(self) -> bool:
+        """Is what is stored still to be counted?"""
         return self.value.startswith("recall ")
 
 
