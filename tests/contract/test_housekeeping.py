@@ -6,6 +6,7 @@ import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -282,7 +283,7 @@ def test_hosts_that_nobody_asks_for_leave_the_list(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("owner", "call", "error"),
     [
-        ("jobs", "cut_short", StoreUnavailable("gone")),
+        ("jobs.submissions", "cut_short", StoreUnavailable("gone")),
         ("frontier", "ended_jobs", RedisUnavailable("gone")),
         ("jobs", "given_up", StoreUnavailable("gone")),
         ("archive", "remove", ArchiveUnavailable("gone")),
@@ -301,7 +302,7 @@ def test_a_chore_that_fails_is_logged_and_the_others_are_done(
     _end_unseen(desk, ended)
     desk.platform.jobs.create(NewJob("cut", JobSpec(follow=False), 1), [[URL]])
     with monkeypatch.context() as patch, structlog.testing.capture_logs() as logs:
-        patch.setattr(getattr(desk.platform, owner), call, fail)
+        patch.setattr(attrgetter(owner)(desk.platform), call, fail)
         desk.platform.housekeeper.tick()
     assert len([entry for entry in logs if entry["event"] == "chore_failed"]) == 1
     done = [
