@@ -16,7 +16,7 @@ from benchmarks.api.stage import Stage, a_stage
 from benchmarks.politeness.target import Manner, Target, target
 from benchmarks.table import FOLDER
 from shoal.core.spec import JobSpec
-from shoal.intake import Origin
+from shoal.intake.intake import Origin
 from shoal.settings import Settings
 from shoal.wiring import Platform, open_platform
 

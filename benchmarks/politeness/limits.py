@@ -15,7 +15,7 @@ from benchmarks.politeness.ground import PLAIN, Ground, a_ground
 from benchmarks.politeness.target import Hit, Manner, addresses
 from benchmarks.politeness.windows import Window, share_used, worst_window
 from benchmarks.result import Row
-from shoal.frontier.frontier import HostChange
+from shoal.frontier.host_change import HostChange
 
 SECONDS, QUICK_SECONDS = 60.0, 5.0
 PROCESSES = 4

@@ -15,7 +15,8 @@ from shoal.core.spec import JobSpec, read_spec
 from shoal.core.url import Url, parse
 from shoal.errors import Conflict, InputError, NotFound
 from shoal.frontier.frontier import Frontier
-from shoal.intake import Intake, Ring
+from shoal.intake.intake import Intake
+from shoal.intake.ring import Ring
 from shoal.store.jobs import JobFilter, JobRow, JobStore
 from shoal.store.pages import PageRow, PageStore
 

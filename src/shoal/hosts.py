@@ -19,7 +19,8 @@ import structlog
 from shoal.core.host_name import host_name
 from shoal.core.model import Breaker, HostStatus
 from shoal.errors import InputError, NotFound
-from shoal.frontier.frontier import KEEP, Frontier, HostChange, Keep
+from shoal.frontier.frontier import Frontier
+from shoal.frontier.host_change import KEEP, HostChange, Keep
 from shoal.frontier.watch import Watch
 from shoal.host_file import MAX_NOTE_CHARS, HostFile, Words
 from shoal.store.host_limits import HostLimit, HostLimits, Mark

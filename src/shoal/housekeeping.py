@@ -19,10 +19,10 @@ from shoal.control import Ending
 from shoal.errors import ShoalError
 from shoal.frontier.frontier import Frontier
 from shoal.hosts import Hosts
-from shoal.intake import Intake
+from shoal.intake.intake import Intake
 from shoal.leftovers import Leftovers
 from shoal.reconcile import Reconciler
-from shoal.recovery import Recovery
+from shoal.recovery.recovery import Recovery
 from shoal.retention import Retention
 from shoal.store.jobs import JobStore
 from shoal.store.ledger import TRIM_AT_ONCE, Ledger
@@ -109,7 +109,7 @@ class Housekeeper:
 
     def _complete(self) -> None:
         """Submissions that a crash cut short."""
-        self._each("complete_job", self._complete_job, self.jobs.cut_short(_now_ms() - _ms(PATIENCE)))
+        self._each("complete_job", self._complete_job, self.jobs.submissions.cut_short(_now_ms() - _ms(PATIENCE)))
 
     def _complete_job(self, job: str) -> None:
         if self.intake.complete(job):

@@ -23,10 +23,13 @@ from shoal.home import prepare_home
 from shoal.host_file import HostFile
 from shoal.hosts import Hosts
 from shoal.housekeeping import Housekeeper, Keeping
-from shoal.intake import Caps, Intake, Ring
+from shoal.intake.intake import Caps, Intake
+from shoal.intake.replay import Replays
+from shoal.intake.ring import Ring
 from shoal.leftovers import Leftovers
 from shoal.reconcile import Reconciler
-from shoal.recovery import Recovery
+from shoal.recovery.recovery import Recovery
+from shoal.recovery.way_back import WayBack
 from shoal.redis_url import RedisUrls, redacted
 from shoal.retention import Retention, Stores
 from shoal.settings import Settings
@@ -76,9 +79,10 @@ class Platform:
         ending = Ending(frontier, jobs)
         rebuild = Rebuild.at(redis_urls(settings).frontier, settings.prefix, settings.manners)
         epochs = Epochs(engine, settings.prefix)
-        recovery = Recovery(frontier, rebuild, epochs, jobs, pages, archive, ending.finalise, ring)
-        dead = DeadLetters(engine)
-        intake = Intake(frontier, watch, jobs, pages, dead, ring, caps, ending.finalise, recovery.make_known)
+        way = WayBack(frontier, rebuild, jobs, pages, archive, ending.finalise, ring)
+        recovery = Recovery(frontier, rebuild, epochs, jobs, pages, way)
+        replays = Replays(frontier, jobs, pages, DeadLetters(engine), ending.finalise)
+        intake = Intake(frontier, watch, jobs, replays, ring, caps, ending.finalise, way)
         control = Control(frontier, jobs, pages, intake, ending, ring)
         hosts = Hosts(frontier, watch, HostLimits(engine), HostFile(settings.hosts_file))
         ledger, keeping = Ledger(engine), Keeping(timedelta(days=settings.ledger_days), settings.ledger_rows)
@@ -86,9 +90,7 @@ class Platform:
         folders = ArchiveFolders(settings.archive_path, owner_of(settings.sql_url, settings.archive_path))
         keep = timedelta(days=settings.keep_days) if settings.keep_days else None
         retention = Retention(frontier, ending, Stores(jobs, ended, pages, archive, folders), keep)
-        reconciler = Reconciler(
-            frontier, watch, pages, ended, ending, ring, lambda job: recovery.begin(job, force=True)
-        )
+        reconciler = Reconciler(frontier, watch, pages, ended, ending, ring, lambda job: way.begin(job, force=True))
         leftovers = Leftovers(Orphans(engine), folders, archive, Repairs(frontier.audit))
         housekeeper = Housekeeper(
             frontier, jobs, intake, ending, hosts, ledger, keeping, recovery, reconciler, leftovers, retention

@@ -20,8 +20,8 @@ from benchmarks.politeness.windows import worst_window
 from benchmarks.process import free_port
 from shoal.core.model import Breaker, HostStatus, JobStatus, Lane
 from shoal.core.spec import read_spec
-from shoal.frontier.frontier import HostChange
-from shoal.intake import Origin
+from shoal.frontier.host_change import HostChange
+from shoal.intake.intake import Origin
 from shoal.settings import Settings
 from shoal.wiring import Platform, open_platform
 from tests.command import Shoal, a_home

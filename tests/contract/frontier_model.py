@@ -32,7 +32,7 @@ from shoal.core.model import (
 )
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
-from shoal.frontier.frontier import HostChange, Keep
+from shoal.frontier.host_change import HostChange, Keep
 
 ROUNDING_MS = 0.1
 """Redis keeps slots to a thousandth of a millisecond; a few dozen of these roundings may add up."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shoal.core.manners import Manners, Signal
 from shoal.core.model import ALL_QUEUES, Lane, Level, Outcome
 from shoal.core.spec import JobSpec
-from shoal.frontier.frontier import KEEP, HostChange
+from shoal.frontier.host_change import KEEP, HostChange
 
 JOB_NAMES = ("j0", "j1", "j2")
 HOST_NAMES = ("a.test", "b.test:8080", "[::1]:81")

@@ -15,7 +15,7 @@ from shoal import errors
 from shoal.api import auth
 from shoal.core.access import Permission
 from shoal.core.spec import Flaw, JobSpec
-from shoal.intake import Full
+from shoal.intake.intake import Full
 from tests.contract.api import Desk, a_desk, refused, told
 
 

@@ -20,7 +20,7 @@ from shoal.core.ledger import Ask
 from shoal.core.manners import LimitSource
 from shoal.core.model import ALL_QUEUES, Breaker, Decision, HostStatus, Lane, Outcome, Settlement, WorkerBeat
 from shoal.core.trouble import Need, Trouble
-from shoal.frontier.frontier import HostChange
+from shoal.frontier.host_change import HostChange
 from shoal.frontier.scripts import connect
 from shoal.frontier.watch import Watch
 from shoal.host_file import HostFile

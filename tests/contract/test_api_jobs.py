@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from shoal.core.manners import Manners, Signal
 from shoal.core.model import ALL_QUEUES, JobState, Lease, Outcome, Settlement, WorkerBeat
-from shoal.frontier.frontier import Frontier, HostChange
+from shoal.frontier.frontier import Frontier
+from shoal.frontier.host_change import HostChange
 from shoal.frontier.scripts import connect
 from shoal.store import tables
 from shoal.wiring import redis_urls

@@ -52,8 +52,8 @@ def test_a_job_is_answered_with_its_id_place_and_links(each: Desk) -> None:
 def test_what_was_accepted_is_durable_in_the_frontier_and_rung_for(each: Desk) -> None:
     job = each.submit(*(f"{URL}{n}" for n in range(12_000)), lane="high")
     platform = each.platform
-    assert [len(batch) for batch in platform.jobs.submitted(job)] == [5_000, 5_000, 2_000]
-    assert list(platform.jobs.waiting(job)) == []
+    assert [len(batch) for batch in platform.jobs.submissions.urls(job)] == [5_000, 5_000, 2_000]
+    assert list(platform.jobs.submissions.waiting(job)) == []
     status = platform.frontier.status(job)
     assert status is not None
     assert (status.counters.queued, status.open) == (12_000, False)

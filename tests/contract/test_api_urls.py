@@ -82,7 +82,7 @@ def test_endings_marks_blanks_and_comments_make_no_difference(desk: Desk) -> Non
 def test_nothing_is_nothing(desk: Desk, text: str) -> None:
     job = _open(desk)
     assert _sums(desk.send(job, text.encode())) == _counts(0, 0)
-    assert list(desk.platform.jobs.submitted(job)) == []
+    assert list(desk.platform.jobs.submissions.urls(job)) == []
 
 
 def test_bad_lines_are_named_and_the_others_taken(desk: Desk) -> None:
@@ -186,8 +186,8 @@ def test_a_long_list_is_taken_in_batches_each_durable(each: Desk) -> None:
     job = _open(each)
     body = "".join(f"{URL}{n}\n" for n in range(12_000))
     assert _sums(each.send(job, body)) == _counts(12_000, 12_000)
-    assert [len(batch) for batch in each.platform.jobs.submitted(job)] == [5_000, 5_000, 2_000]
-    assert list(each.platform.jobs.waiting(job)) == []
+    assert [len(batch) for batch in each.platform.jobs.submissions.urls(job)] == [5_000, 5_000, 2_000]
+    assert list(each.platform.jobs.submissions.waiting(job)) == []
     assert len(each.work()) == 12_000
 
 
@@ -206,7 +206,7 @@ def test_an_ended_job_takes_no_urls_and_stays_ended(each: Desk, body: str) -> No
     refused(each.send(job, body), 409)
     assert (each.state(job), each.work()) == (JobState.CANCELLED, [])
     assert each.platform.frontier.known_jobs() == []
-    assert list(each.platform.jobs.submitted(job)) == []
+    assert list(each.platform.jobs.submissions.urls(job)) == []
 
 
 def test_a_paused_job_takes_urls_for_later(desk: Desk) -> None:
@@ -256,7 +256,7 @@ def test_when_redis_goes_away_the_batch_is_kept_and_carried_out_later(
     assert int(answer.headers["Retry-After"]) > 0
     refused(answer, 503)
     monkeypatch.undo()
-    assert [len(waiting.lines) for waiting in each.platform.jobs.waiting(job)] == [5_000]
+    assert [len(waiting.lines) for waiting in each.platform.jobs.submissions.waiting(job)] == [5_000]
     told(each.post(f"jobs/{job}/resume"))
     assert len(each.work()) == 10_000
     assert _sums(each.send(job, "".join(f"{URL}{n}\n" for n in range(12_000)))) == _counts(12_000, 2_000, seen=10_000)
@@ -275,7 +275,7 @@ def test_a_client_that_hangs_up_has_sent_whole_batches(desk: Desk) -> None:
     answer = _stream(desk, job, read, len(body))
     refused(answer, 400)
     assert desk.job(job)["pending"] == 5_000
-    assert list(desk.platform.jobs.waiting(job)) == []
+    assert list(desk.platform.jobs.submissions.waiting(job)) == []
 
 
 # --- a full house ----------------------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def test_above_the_memory_cap_not_one_line_is_taken(valkey_url: str, tmp_path: P
         assert "line 1" in problem["detail"]
         assert problem["taken"] == _counts(0, 0)
         assert desk.job(job)["pending"] == 0
-        assert list(desk.platform.jobs.submitted(job)) == []
+        assert list(desk.platform.jobs.submissions.urls(job)) == []
 
 
 # --- any length ------------------------------------------------------------------------------------------------------

@@ -23,7 +23,8 @@ from shoal.core.model import (
 )
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url, parse
-from shoal.frontier.frontier import Frontier, HostChange
+from shoal.frontier.frontier import Frontier
+from shoal.frontier.host_change import HostChange
 from shoal.frontier.watch import Watch
 from tests.contract.frontier_calls import (
     MINUTE,

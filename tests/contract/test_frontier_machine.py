@@ -36,7 +36,8 @@ from shoal.core.model import (
 )
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url, parse
-from shoal.frontier.frontier import Frontier, HostChange
+from shoal.frontier.frontier import Frontier
+from shoal.frontier.host_change import HostChange
 from tests.contract.frontier_checks import check_all, check_lease, check_nothing_is_left
 from tests.contract.frontier_model import FrontierModel, Span
 from tests.contract.frontier_steps import ANY_STEP, HOST_NAMES, JOB_NAMES, MANNERS, SPECS, WORKERS, Step

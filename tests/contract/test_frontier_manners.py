@@ -17,7 +17,8 @@ import redis
 from shoal.core.manners import BURST_WINDOW_S, Limit, LimitSource, Manners, Signal
 from shoal.core.model import Breaker, HostStatus, JobState, Lane, Lease, Mark, Outcome, Settlement
 from shoal.core.spec import JobSpec
-from shoal.frontier.frontier import Frontier, HostChange
+from shoal.frontier.frontier import Frontier
+from shoal.frontier.host_change import HostChange
 from shoal.frontier.scripts import connect
 from shoal.frontier.watch import Watch
 from tests.contract.frontier_calls import (

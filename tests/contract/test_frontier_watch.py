@@ -15,7 +15,8 @@ import redis
 from shoal.core.model import ALL_QUEUES, Event, HostStatus, Lane, Outcome, QueueDepth, WorkerBeat
 from shoal.core.spec import JobSpec
 from shoal.errors import RedisUnavailable
-from shoal.frontier.frontier import SWEEP_AT_ONCE, Frontier, HostChange
+from shoal.frontier.frontier import SWEEP_AT_ONCE, Frontier
+from shoal.frontier.host_change import HostChange
 from shoal.frontier.scripts import connect
 from shoal.frontier.watch import Watch
 from tests.contract.frontier_calls import (

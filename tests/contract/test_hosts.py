@@ -15,7 +15,8 @@ from sqlalchemy.engine import Engine
 from shoal import hosts as module
 from shoal.core.model import ALL_QUEUES, HostStatus
 from shoal.errors import InputError, NotFound, RedisUnavailable
-from shoal.frontier.frontier import Frontier, HostChange
+from shoal.frontier.frontier import Frontier
+from shoal.frontier.host_change import HostChange
 from shoal.frontier.scripts import connect
 from shoal.frontier.watch import Watch
 from shoal.host_file import HostFile

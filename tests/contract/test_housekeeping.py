@@ -6,6 +6,7 @@ import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,10 +20,11 @@ from shoal.core.model import ALL_QUEUES, JobState, Outcome, Settlement
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
 from shoal.errors import ArchiveUnavailable, RedisUnavailable, StoreUnavailable
-from shoal.frontier.frontier import HostChange
+from shoal.frontier.host_change import HostChange
 from shoal.frontier.scripts import connect
 from shoal.store import tables
-from shoal.store.jobs import Claim, NewJob
+from shoal.store.claims import Claim
+from shoal.store.jobs import NewJob
 from shoal.store.pages import DeadLetter, ItemRow, PageRow
 from shoal.wiring import redis_urls
 from tests.contract.api import NOW_MS, Desk, a_desk
@@ -123,7 +125,7 @@ def test_many_old_submissions_are_completed_round_by_round(desk: Desk) -> None:
     for _ in range(3):
         desk.platform.housekeeper.tick()
     assert len(desk.work()) == 230
-    assert desk.platform.jobs.cut_short(_now_ms()) == []
+    assert desk.platform.jobs.submissions.cut_short(_now_ms()) == []
 
 
 # --- removal ---------------------------------------------------------------------------------------------------------
@@ -226,7 +228,7 @@ def test_one_job_that_cannot_be_removed_holds_up_no_other(desk: Desk, monkeypatc
 def test_idempotency_keys_are_kept_for_a_day(each: Desk) -> None:
     for age, name in ((2 * DAY_MS, "old"), (DAY_MS // 2, "new")):
         new = NewJob(name, JobSpec(), _now_ms() - age)
-        each.platform.jobs.mark_admitted(each.platform.jobs.create(new, [], Claim(name, "d")))
+        each.platform.jobs.submissions.mark_admitted(each.platform.jobs.create(new, [], Claim(name, "d")))
     each.platform.housekeeper.tick()
     with each.platform.engine.connect() as connection:
         assert list(connection.execute(sa.select(tables.idempotency.c.key)).scalars()) == ["new"]
@@ -281,7 +283,7 @@ def test_hosts_that_nobody_asks_for_leave_the_list(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("owner", "call", "error"),
     [
-        ("jobs", "cut_short", StoreUnavailable("gone")),
+        ("jobs.submissions", "cut_short", StoreUnavailable("gone")),
         ("frontier", "ended_jobs", RedisUnavailable("gone")),
         ("jobs", "given_up", StoreUnavailable("gone")),
         ("archive", "remove", ArchiveUnavailable("gone")),
@@ -300,7 +302,7 @@ def test_a_chore_that_fails_is_logged_and_the_others_are_done(
     _end_unseen(desk, ended)
     desk.platform.jobs.create(NewJob("cut", JobSpec(follow=False), 1), [[URL]])
     with monkeypatch.context() as patch, structlog.testing.capture_logs() as logs:
-        patch.setattr(getattr(desk.platform, owner), call, fail)
+        patch.setattr(attrgetter(owner)(desk.platform), call, fail)
         desk.platform.housekeeper.tick()
     assert len([entry for entry in logs if entry["event"] == "chore_failed"]) == 1
     done = [

@@ -16,14 +16,16 @@ from typing import Any
 
 import pytest
 
-from shoal import housekeeping, intake
+from shoal import housekeeping
 from shoal.core.model import JobState, Lease, Request
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
 from shoal.errors import Conflict, RedisUnavailable, Unfinished
+from shoal.intake import intake
+from shoal.intake.lines import Line
 from shoal.store import dead as dead_letters
+from shoal.store.claims import Claim
 from shoal.store.dead import Selection
-from shoal.store.jobs import Claim
 from shoal.worker.result import Result
 from tests.contract.api import Desk, dead, page, some_dead
 
@@ -35,7 +37,8 @@ FRONTIER_CALLS = (
     *("create", "admit", "admit_submitted", "close", "cancel", "forget"),
     *("restore", "remember", "replay", "status"),
 )
-JOB_CALLS = ("create", "submit", "mark_admitted", "waiting", "get", "record", "close")
+JOB_CALLS = ("create", "get", "record", "close")
+SUBMISSION_CALLS = ("keep", "mark_admitted", "waiting")
 
 _jobs = count(1)
 
@@ -68,7 +71,8 @@ def crashes_at(desk: Desk, step: int, run: Callable[[], object]) -> bool:
         for owner, names in (
             (platform.frontier, FRONTIER_CALLS),
             (platform.jobs, JOB_CALLS),
-            (platform.intake._dead, ("newest", "take")),  # pyright: ignore[reportPrivateUsage]
+            (platform.jobs.submissions, SUBMISSION_CALLS),
+            (platform.intake._replays._dead, ("newest", "take")),  # pyright: ignore[reportPrivateUsage]
             (platform.pages, ("fingerprints",)),
         ):
             for name in names:
@@ -120,7 +124,7 @@ def check_finished(desk: Desk, job: str, urls: set[str]) -> None:
     letters = [letter.url for letter in desk.platform.pages.dead_letters(job)]
     assert sorted(stored + letters) == sorted(urls)
     assert (counters.done, counters.dead) == (len(stored), len(letters))
-    assert list(desk.platform.jobs.waiting(job)) == []
+    assert list(desk.platform.jobs.submissions.waiting(job)) == []
     assert job not in desk.platform.frontier.known_jobs()
 
 
@@ -136,7 +140,7 @@ def spec_of(urls: list[str], **settings: Any) -> JobSpec:
 def only_job(desk: Desk, urls: list[str]) -> str | None:
     """The job that was made of these URLs."""
     for row in desk.platform.jobs.newest(1):
-        if {url for batch in desk.platform.jobs.submitted(row.id) for url in batch} == set(urls):
+        if {url for batch in desk.platform.jobs.submissions.urls(row.id) for url in batch} == set(urls):
             return row.id
     return None
 
@@ -284,7 +288,7 @@ def test_a_stream_that_crashes_anywhere_loses_nothing_that_was_recorded(desk: De
     steps = 0
     for _ in every_crash(desk, prepare):
         steps += 1
-        recorded = [url for batch in desk.platform.jobs.submitted(job) for url in batch]
+        recorded = [url for batch in desk.platform.jobs.submissions.urls(job) for url in batch]
         assert set(recorded) <= set(urls)
         fetched = recover(desk, quick_worker=quick_worker)
         assert fetched == Counter(recorded)
@@ -302,7 +306,7 @@ def test_a_job_that_ends_in_the_middle_of_a_stream_stays_ended(desk: Desk) -> No
         job = desk.platform.intake.submit(spec_of([], open=True)).job
         row = desk.platform.control.job(job)
 
-        def lines(end: Any = end, job: str = job) -> Iterator[intake.Line]:
+        def lines(end: Any = end, job: str = job) -> Iterator[Line]:
             for number, url in enumerate(some_urls(10), 1):
                 if number == 5:
                     desk.work()
@@ -316,7 +320,7 @@ def test_a_job_that_ends_in_the_middle_of_a_stream_stays_ended(desk: Desk) -> No
         recover(desk, quick_worker=True)
         assert desk.state(job) is state
         assert job not in desk.platform.frontier.known_jobs()
-        assert list(desk.platform.jobs.waiting(job)) == []
+        assert list(desk.platform.jobs.submissions.waiting(job)) == []
 
 
 # --- nothing comes back to life --------------------------------------------------------------------------------------
@@ -330,9 +334,9 @@ def test_what_waits_for_a_job_that_has_ended_is_let_go(desk: Desk, state: JobSta
         desk.platform.control.cancel(job)
     desk.work()
     assert desk.state(job) is state
-    desk.platform.jobs.submit(job, some_urls(2), 1)
+    desk.platform.jobs.submissions.keep(job, some_urls(2), 1)
     assert recover(desk, quick_worker=False) == Counter()
-    assert (desk.state(job), list(desk.platform.jobs.waiting(job))) == (state, [])
+    assert (desk.state(job), list(desk.platform.jobs.submissions.waiting(job))) == (state, [])
     assert desk.platform.frontier.known_jobs() == []
 
 
@@ -341,7 +345,7 @@ def test_what_waits_for_a_deleted_job_is_removed_with_it(desk: Desk) -> None:
     (row,) = desk.platform.jobs.newest(1)
     desk.platform.control.delete(row.id)
     assert recover(desk, quick_worker=False) == Counter()
-    assert list(desk.platform.jobs.submitted(row.id)) == []
+    assert list(desk.platform.jobs.submissions.urls(row.id)) == []
     assert desk.platform.frontier.known_jobs() == []
 
 

@@ -470,7 +470,7 @@ def test_rows_of_no_job_go(each: Desk) -> None:
     each.work()
     page = _page("gone1", URL)
     each.platform.pages.write([page], [ItemRow("gone1", 1, 0, URL, {})], [_letter("gone1", f"{URL}2")])
-    each.platform.jobs.mark_admitted([each.platform.jobs.submit("gone2", [URL], 1)])
+    each.platform.jobs.submissions.mark_admitted([each.platform.jobs.submissions.keep("gone2", [URL], 1)])
     assert tick(each, 1) == {"rows": 4}
     assert each.platform.pages.count("gone1") == 0
     assert each.platform.pages.count(job) == 1

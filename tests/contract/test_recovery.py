@@ -13,7 +13,6 @@ import pytest
 import redis
 import sqlalchemy as sa
 
-from shoal import recovery
 from shoal.core.model import ALL_QUEUES, Counters, JobState, JobStatus, Lease, Outcome
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
@@ -21,8 +20,10 @@ from shoal.errors import FetchError, NotFound, RedisUnavailable, StoreUnavailabl
 from shoal.fetch.port import Response
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.scripts import connect
-from shoal.intake import Line
-from shoal.recovery import Part, Place, Recovery
+from shoal.intake.lines import Line
+from shoal.recovery import recovery, way_back
+from shoal.recovery.place import Part, Place
+from shoal.recovery.recovery import Recovery
 from shoal.store.dead import DeadLetters, Selection
 from shoal.store.jobs import NewJob
 from shoal.store.tables import jobs
@@ -32,8 +33,8 @@ from shoal.worker.delivery import Delivery
 from shoal.worker.reading import read_page, read_redirect
 from shoal.worker.result import Result, given_up
 from tests.contract.api import Desk, a_desk
-from tests.contract.databases import DATABASES, a_database
 from tests.contract.keyspace import clear, key_names, leaks, read_keys, wrong_depths
+from tests.servers import running, valkey
 
 HOST = "http://shop.example"
 LONG = timedelta(minutes=1)
@@ -85,17 +86,16 @@ class Web:
         return f"<head>{mark}</head>{anchors}".encode()
 
 
-@pytest.fixture(params=DATABASES)
-def each(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    """A desk on each database."""
-    with a_desk(valkey_url, tmp_path, a_database(request, tmp_path)) as desk:
-        yield from _checked(desk)
+@pytest.fixture
+def each(each: Desk) -> Iterator[Desk]:
+    """A desk on each database, with a frontier that was looked at and has no leaks afterwards."""
+    yield from _checked(each)
 
 
 @pytest.fixture
-def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
-    with a_desk(valkey_url, tmp_path) as desk:
-        yield from _checked(desk)
+def desk(desk: Desk) -> Iterator[Desk]:
+    """The same on SQLite."""
+    yield from _checked(desk)
 
 
 @pytest.fixture
@@ -106,8 +106,8 @@ def web() -> Web:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many steps, also for a few rows."""
-    monkeypatch.setattr(recovery, "ROWS_AT_ONCE", 3)
-    monkeypatch.setattr(recovery, "BODIES_AT_ONCE", 2)
+    monkeypatch.setattr(way_back, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(way_back, "BODIES_AT_ONCE", 2)
 
 
 @pytest.fixture
@@ -157,6 +157,15 @@ def _go_back(desk: Desk, saved: dict[str, tuple[int, bytes]]) -> None:
 
 def _crawl(desk: Desk, **settings: Any) -> str:
     return desk.submit(f"{HOST}/", **{"follow": True, "robots": False, "noindex": True, **settings})
+
+
+def _lost_crawl(desk: Desk, web: Web) -> str:
+    """A job of which twenty pages were fetched before the frontier was lost, at the beginning of its rebuild."""
+    job = _crawl(desk)
+    desk.work(web.visit(desk), at_most=20)
+    _flush(desk)
+    desk.platform.recovery.look()
+    return job
 
 
 def _recover(desk: Desk) -> None:
@@ -250,7 +259,7 @@ def test_flush_after_flush(desk: Desk, web: Web, valkey_url: str, tmp_path: Path
         _flush(desk)
         desk.platform.recovery.look()
         for _ in range(4):  # cut short by the next
-            desk.platform.recovery.step(job)
+            desk.platform.recovery.way.step(job)
     _flush(desk)
     _recover(desk)
     desk.work(web.visit(desk))
@@ -296,7 +305,7 @@ def test_links_of_a_page_that_comes_late_are_not_lost(desk: Desk, web: Web, valk
         delivery.deliver(results[0])
         desk.platform.recovery.look()
         for _ in range(moment):
-            desk.platform.recovery.step(job)
+            desk.platform.recovery.way.step(job)
         report = delivery.deliver(results[1])
         assert report.late == 1
         _recover(desk)
@@ -368,6 +377,29 @@ def test_a_lost_job_can_be_cancelled(desk: Desk) -> None:
     _recover(desk)
     assert desk.platform.frontier.known_jobs() == []
     assert desk.state(job) is JobState.CANCELLED
+
+
+def test_a_lost_job_that_is_cancelled_keeps_the_sums_of_what_is_stored(each: Desk, web: Web, small: None) -> None:
+    stored = [
+        f"{HOST}/{path}" for path in ("gone/1", "gone/2", "closed/1", "moved/1", *(f"p/{n}" for n in range(20, 25)))
+    ]
+    job = each.submit(*stored, f"{HOST}/p/30", f"{HOST}/p/31", robots=False)
+    each.work(web.visit(each), at_most=len(stored))
+    before = _status(each, job)
+    _flush(each)
+    assert each.platform.control.cancel(job) is JobState.CANCELLED
+    row = each.platform.jobs.get(job)
+    assert row is not None
+    assert row.status is not None
+    after = row.status
+    assert after.ended_ms is not None
+    assert after.started_ms == pytest.approx(before.started_ms, abs=10_000)
+    for name in ("done", "dead", "dropped", "received"):
+        assert getattr(after.counters, name) == getattr(before.counters, name), name
+    assert (after.counters.done, after.counters.dead, after.counters.dropped) == (6, 2, 1)
+    assert after.counters.reconciles
+    assert after.reasons == before.reasons
+    assert each.platform.frontier.known_jobs() == []
 
 
 def test_a_page_budget_counts_what_is_stored(each: Desk, web: Web) -> None:
@@ -522,14 +554,11 @@ def test_a_replay_that_was_cut_short_is_carried_out_after_the_rebuild(desk: Desk
 def test_a_rebuild_that_is_cut_short_anywhere_goes_on(
     desk: Desk, another: Callable[[Desk], Recovery], web: Web, valkey_url: str, tmp_path: Path, small: None
 ) -> None:
-    job = _crawl(desk)
-    desk.work(web.visit(desk), at_most=20)
-    _flush(desk)
-    desk.platform.recovery.look()
+    job = _lost_crawl(desk, web)
     for _ in range(1_000):
         if job not in desk.platform.recovery.under_way():
             break
-        another(desk).step(job)  # each process does one step and dies
+        another(desk).way.step(job)  # each process does one step and dies
     assert desk.platform.recovery.under_way() == []
     desk.work(web.visit(desk))
     assert Counter(web.asked).most_common(1)[0][1] == 1
@@ -539,10 +568,7 @@ def test_a_rebuild_that_is_cut_short_anywhere_goes_on(
 def test_a_step_whose_end_was_not_noted_is_repeated_without_harm(
     desk: Desk, web: Web, valkey_url: str, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = _crawl(desk)
-    desk.work(web.visit(desk), at_most=20)
-    _flush(desk)
-    desk.platform.recovery.look()
+    job = _lost_crawl(desk, web)
     calls = 0
     rebuild = desk.platform.rebuild
     advance = rebuild.advance
@@ -567,12 +593,9 @@ def test_a_step_whose_end_was_not_noted_is_repeated_without_harm(
 def test_two_who_rebuild_at_once_do_not_count_twice(
     desk: Desk, another: Callable[[Desk], Recovery], web: Web, valkey_url: str, tmp_path: Path, small: None
 ) -> None:
-    job = _crawl(desk)
-    desk.work(web.visit(desk), at_most=20)
-    _flush(desk)
-    desk.platform.recovery.look()
+    job = _lost_crawl(desk, web)
     others = [another(desk), another(desk)]
-    while not all(done.complete for done in [other.step(job) for other in others]):
+    while not all(done.complete for done in [other.way.step(job) for other in others]):
         desk.work(web.visit(desk), at_most=1)
     desk.work(web.visit(desk))
     assert Counter(web.asked).most_common(1)[0][1] == 1
@@ -581,10 +604,7 @@ def test_two_who_rebuild_at_once_do_not_count_twice(
 
 
 def test_a_rebuild_is_done_step_by_step_while_workers_fetch(desk: Desk, web: Web, small: None) -> None:
-    job = _crawl(desk)
-    desk.work(web.visit(desk), at_most=20)
-    _flush(desk)
-    desk.platform.recovery.look()
+    job = _lost_crawl(desk, web)
     parts: list[Part] = []
     while place := desk.platform.rebuild.places([job])[0]:
         parts.append(Place.read(place).part)
@@ -592,7 +612,7 @@ def test_a_rebuild_is_done_step_by_step_while_workers_fetch(desk: Desk, web: Web
             assert desk.work(web.visit(desk)) == []
         else:
             desk.work(web.visit(desk), at_most=1)
-        desk.platform.recovery.step(job)
+        desk.platform.recovery.way.step(job)
     assert list(dict.fromkeys(parts)) == [Part.PAGES, Part.LETTERS, Part.REPLAYS, Part.URLS, Part.LINKS, Part.FOUND]
     assert parts.count(Part.PAGES) > 3
     assert parts.count(Part.LINKS) > 3
@@ -608,7 +628,7 @@ def test_a_body_that_is_gone_costs_its_links_only(desk: Desk, web: Web, tmp_path
         segment.unlink()
     _flush(desk)
     desk.platform.recovery.look()
-    done = desk.platform.recovery.run(job)
+    done = desk.platform.recovery.way.run(job)
     assert done.missing > 0
     assert desk.state(job) is JobState.RUNNING
     desk.work(web.visit(desk))
@@ -700,10 +720,10 @@ def test_a_job_that_the_frontier_knows_is_rebuilt_on_request(
     job = _crawl(desk)
     desk.work(web.visit(desk), at_most=10)
     held = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=2, lease_for=LONG).leases
-    assert not desk.platform.recovery.begin(job)
-    assert desk.platform.recovery.begin(job, force=True)
+    assert not desk.platform.recovery.way.begin(job)
+    assert desk.platform.recovery.way.begin(job, force=True)
     assert desk.platform.frontier.release(held).late == len(held)
-    desk.platform.recovery.run(job)
+    desk.platform.recovery.way.run(job)
     desk.work(web.visit(desk))
     assert Counter(web.asked).most_common(1)[0][1] == 1
     assert _sums(desk, job) == _undisturbed(valkey_url, tmp_path / "undisturbed")
@@ -725,7 +745,7 @@ def test_an_ended_job_is_not_brought_back(desk: Desk) -> None:
     desk.work()
     _flush(desk)
     _recover(desk)
-    assert not desk.platform.recovery.begin(job, force=True)
+    assert not desk.platform.recovery.way.begin(job, force=True)
     assert desk.platform.frontier.known_jobs() == []
 
 
@@ -740,21 +760,26 @@ def test_a_job_that_cannot_be_read_holds_up_no_other(desk: Desk) -> None:
     assert desk.work() == [f"{HOST}/2"]
     assert desk.state(whole) is JobState.FINISHED
     with pytest.raises(NotFound):
-        desk.platform.recovery.step(parse(HOST).host)
+        desk.platform.recovery.way.step(parse(HOST).host)
 
 
 def test_nothing_is_leased_from_a_server_that_was_started_anew_before_it_was_looked_at(desk: Desk) -> None:
-    desk.submit(f"{HOST}/1")
-    cast(Any, _client(desk)).set(f"{desk.platform.settings.prefix}:server", "another run")
-    batch = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=5, lease_for=LONG)
-    young = cast(Any, _client(desk)).info("server")["uptime_in_seconds"] <= 10
-    assert batch.leases == () or not young
-    if young:
-        assert batch.next_due is not None
-        assert batch.next_due < timedelta(seconds=1)
-    desk.platform.frontier.release(batch.leases)
-    desk.platform.recovery.look()
-    assert desk.work() == [f"{HOST}/1"]
+    with running(valkey()) as url:
+        settings = desk.platform.settings.model_copy(update={"redis_url": url, "prefix": "anew"})
+        frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix)
+        platform = Platform.open(settings, frontier, no_ring)
+        try:
+            platform.intake.submit(JobSpec(urls=(f"{HOST}/1",), follow=False))
+            platform.rebuild.trust("another run")
+            batch = frontier.lease(queues=ALL_QUEUES, limit=5, lease_for=LONG)
+            assert (batch.leases, batch.trusted) == ((), False)
+            assert batch.next_due is not None
+            assert batch.next_due < timedelta(seconds=1)
+            platform.recovery.look()
+            (lease,) = frontier.lease(queues=ALL_QUEUES, limit=5, lease_for=LONG).leases
+            assert str(lease.request.url) == f"{HOST}/1"
+        finally:
+            platform.close()
 
 
 # --- a server that lost its last moments -----------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from shoal.frontier.scripts import connect
 from shoal.store import tables
 from shoal.store.dead import DeadLetters, Selection
 from shoal.store.ended import EndedJobs, Outdated
-from shoal.store.jobs import REMOVE_AT_ONCE
+from shoal.store.submissions import REMOVE_AT_ONCE
 from shoal.store.vacuum import vacuum
 from shoal.wiring import redis_urls
 from tests.contract.api import Desk, a_desk, refused, some_dead, told
@@ -165,7 +165,7 @@ def test_what_would_go_is_weighed(each: Desk) -> None:
 def test_a_removal_that_was_cut_short_is_gone_on_with(each: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = each.platform.jobs
     job = each.submit(URL, open=True)
-    jobs.mark_admitted([jobs.submit(job, [f"{URL}{n}"], 1) for n in range(REMOVE_AT_ONCE + 5)])
+    jobs.submissions.mark_admitted([jobs.submissions.keep(job, [f"{URL}{n}"], 1) for n in range(REMOVE_AT_ONCE + 5)])
     each.platform.control.cancel(job)
     (found,) = each.platform.retention.outdated(Outdated(time.time_ns()))
     assert each.platform.retention.give_up(found)
@@ -185,7 +185,9 @@ def test_a_removal_that_was_cut_short_is_gone_on_with(each: Desk, monkeypatch: p
 def test_the_file_of_sqlite_shrinks_and_postgresql_needs_none_of_it(each: Desk) -> None:
     jobs = each.platform.jobs
     job = each.submit(open=True)
-    jobs.mark_admitted([jobs.submit(job, [f"{URL}{n}-{time.time_ns()}" for n in range(5_000)], 1) for _ in range(5)])
+    jobs.submissions.mark_admitted(
+        [jobs.submissions.keep(job, [f"{URL}{n}-{time.time_ns()}" for n in range(5_000)], 1) for _ in range(5)]
+    )
     each.platform.control.delete(job)
     assert keep_house(each) == []
     reclaimed = vacuum(each.platform.engine)

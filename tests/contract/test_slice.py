@@ -26,7 +26,8 @@ from shoal.fetch.robots_cache import RobotsCache
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.proxies import ProxyDesk
 from shoal.frontier.watch import Watch
-from shoal.intake import Caps, Intake
+from shoal.intake.intake import Caps, Intake
+from shoal.intake.replay import Replays
 from shoal.proxy_pools import ProxyPools
 from shoal.store.archive import ArchiveReader, ArchiveWriter
 from shoal.store.database import open_database
@@ -96,8 +97,9 @@ class Plant:
 
     @property
     def intake(self) -> Intake:
-        caps, dead = Caps(10**9, 10**12), DeadLetters(self.pages.engine)
-        return Intake(self.frontier, self.watch, self.jobs, self.pages, dead, no_ring, caps, self.ending.finalise)
+        caps, dead, finalise = Caps(10**9, 10**12), DeadLetters(self.pages.engine), self.ending.finalise
+        replays = Replays(self.frontier, self.jobs, self.pages, dead, finalise)
+        return Intake(self.frontier, self.watch, self.jobs, replays, no_ring, caps, finalise)
 
     @property
     def ending(self) -> Ending:

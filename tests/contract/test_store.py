@@ -18,10 +18,12 @@ from shoal.core.model import Counters, HostSpeed, JobState, JobStatus, Lane
 from shoal.core.spec import JobSpec
 from shoal.errors import InputError, StoreUnavailable
 from shoal.store import dead as dead_letters
+from shoal.store.claims import Claim, Claimed
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters, Selection, requests_of
-from shoal.store.jobs import REPLAY, URLS, Claim, Claimed, JobFilter, JobStore, NewJob, Submission
+from shoal.store.jobs import JobFilter, JobStore, NewJob
 from shoal.store.pages import ArchiveRef, DeadLetter, ItemRow, PageRow, PageStore, RowFilter
+from shoal.store.submissions import REPLAY, URLS, Submission
 from tests.postgres import Postgres
 
 URL = "http://shop.example/"
@@ -124,8 +126,8 @@ def test_a_job_comes_back_as_it_was_written(engine: Engine) -> None:
     assert row.spec == spec.model_copy(update={"urls": (), "open": False})
     assert (row.state, row.status, row.open, row.created_ms) == (JobState.RUNNING, None, True, 5)
     assert (row.tenant, row.request_id, store.request_id("job")) == ("red", "trace-1", "trace-1")
-    assert list(store.submitted("job")) == batches
-    assert store.submitted_count("job") == 3
+    assert list(store.submissions.urls("job")) == batches
+    assert store.submissions.count_urls("job") == 3
     assert len(set(ids)) == 2
     store.close("job")
     closed = store.get("job")
@@ -143,7 +145,7 @@ def test_a_job_and_its_urls_are_recorded_whole_or_not_at_all(engine: Engine) -> 
     with pytest.raises(StoreUnavailable):
         store.create(NewJob("job", JobSpec(), 5), batches(), Claim("key", "digest"))
     assert store.get("job") is None
-    assert list(store.submitted("job")) == []
+    assert list(store.submissions.urls("job")) == []
     assert store.create(NewJob("job", JobSpec(), 5), [], Claim("key", "digest")) == []
 
 
@@ -210,30 +212,30 @@ def test_what_was_submitted_waits_until_it_is_marked(engine: Engine) -> None:
     store = JobStore(engine)
     first, second = store.create(NewJob("job", JobSpec(), 5), [["a", "b"], ["c"]])
     store.create(NewJob("other", JobSpec(), 5), [["d"]])
-    third = store.submit("job", ["e"], 7)
-    assert list(store.waiting("job")) == [
+    third = store.submissions.keep("job", ["e"], 7)
+    assert list(store.submissions.waiting("job")) == [
         Submission(first, URLS, ["a", "b"]),
         Submission(second, URLS, ["c"]),
         Submission(third, URLS, ["e"]),
     ]
-    store.mark_admitted([first, third])
-    assert [submission.id for submission in store.waiting("job")] == [second]
-    assert list(store.submitted("job")) == [["a", "b"], ["c"], ["e"]]
-    fourth = store.submit("job", ["f"], 8, done=[second])
-    assert [submission.id for submission in store.waiting("job")] == [fourth]
-    store.mark_admitted([])
-    store.mark_admitted([fourth, 12_345])
-    assert list(store.waiting("job")) == []
-    assert [submission.lines for submission in store.waiting("other")] == [["d"]]
+    store.submissions.mark_admitted([first, third])
+    assert [submission.id for submission in store.submissions.waiting("job")] == [second]
+    assert list(store.submissions.urls("job")) == [["a", "b"], ["c"], ["e"]]
+    fourth = store.submissions.keep("job", ["f"], 8, done=[second])
+    assert [submission.id for submission in store.submissions.waiting("job")] == [fourth]
+    store.submissions.mark_admitted([])
+    store.submissions.mark_admitted([fourth, 12_345])
+    assert list(store.submissions.waiting("job")) == []
+    assert [submission.lines for submission in store.submissions.waiting("other")] == [["d"]]
 
 
 def test_waiting_submissions_may_be_marked_while_they_are_read(engine: Engine) -> None:
     store = JobStore(engine)
     store.create(NewJob("job", JobSpec(), 5), ([str(n)] for n in range(20)))
     seen: list[str] = []
-    for submission in store.waiting("job"):
+    for submission in store.submissions.waiting("job"):
         seen += submission.lines
-        store.mark_admitted([submission.id])
+        store.submissions.mark_admitted([submission.id])
     assert seen == [str(n) for n in range(20)]
 
 
@@ -242,25 +244,25 @@ def test_jobs_cut_short_are_those_with_old_submissions_that_wait(engine: Engine)
     for job, at in (("old", 10), ("new", 20), ("done", 10), ("empty", 10)):
         ids = store.create(NewJob(job, JobSpec(), at), [] if job == "empty" else [["a"], ["b"]])
         if job == "done":
-            store.mark_admitted(ids)
-    assert store.cut_short(10) == []
-    assert store.cut_short(11) == ["old"]
-    assert sorted(store.cut_short(21)) == ["new", "old"]
-    assert len(store.cut_short(21, limit=1)) == 1
+            store.submissions.mark_admitted(ids)
+    assert store.submissions.cut_short(10) == []
+    assert store.submissions.cut_short(11) == ["old"]
+    assert sorted(store.submissions.cut_short(21)) == ["new", "old"]
+    assert len(store.submissions.cut_short(21, limit=1)) == 1
 
 
 def test_submissions_of_an_older_version_do_not_wait(engine: Engine) -> None:
     """They were there before anybody marked them."""
     with engine.begin() as connection:
         connection.execute(sa.text("INSERT INTO submissions (job, count, urls) VALUES ('job', 0, '')"))
-    assert JobStore(engine).cut_short(2**60) == []
+    assert JobStore(engine).submissions.cut_short(2**60) == []
 
 
 def test_a_batch_of_nothing_is_nothing(engine: Engine) -> None:
     store = JobStore(engine)
     store.create(NewJob("job", JobSpec(), 5), [[]])
-    assert list(store.submitted("job")) == [[]]
-    assert store.submitted_count("job") == 0
+    assert list(store.submissions.urls("job")) == [[]]
+    assert store.submissions.count_urls("job") == 0
 
 
 # --- claims ----------------------------------------------------------------------------------------------------------
@@ -283,7 +285,7 @@ def test_a_claim_is_made_once_by_a_tenant(engine: Engine) -> None:
     assert _claimed(store, "blue", Claim("key", "digest"), "blue") is None
     assert _claimed(store, "three", Claim("Key", "digest")) is None
     assert store.get("two") is None
-    assert list(store.submitted("two")) == []
+    assert list(store.submissions.urls("two")) == []
 
 
 def test_of_many_who_claim_at_once_one_wins(engine: Engine) -> None:
@@ -361,8 +363,8 @@ def test_a_job_that_was_given_up_is_nowhere_but_in_the_list_of_those(engine: Eng
     assert (_found(store), store.find("job"), store.count_by_state()) == (["kept"], [], {JobState.RUNNING: 1})
     assert store.given_up() == ["job"]
     store.remove("job")
-    assert (store.given_up(), list(store.submitted("job"))) == ([], [])
-    assert list(store.submitted("kept")) == [[URL]]
+    assert (store.given_up(), list(store.submissions.urls("job"))) == ([], [])
+    assert list(store.submissions.urls("kept")) == [[URL]]
     assert _claimed(store, "again", Claim("key", "digest"), "default") is None
 
 
@@ -461,13 +463,13 @@ def test_what_is_taken_waits_as_a_submission_of_its_own_kind(engine: Engine) -> 
     jobs.create(NewJob("job", JobSpec(), 5))
     taken = DeadLetters(engine).take("job", Selection(), 9, 99)
     assert taken is not None
-    assert list(jobs.waiting("job")) == [taken]
+    assert list(jobs.submissions.waiting("job")) == [taken]
     assert taken.kind == REPLAY
-    assert list(jobs.submitted("job")) == []  # these are URLs that somebody named
-    assert jobs.submitted_count("job") == 0
+    assert list(jobs.submissions.urls("job")) == []  # these are URLs that somebody named
+    assert jobs.submissions.count_urls("job") == 0
     ((request, reason),) = requests_of(taken.lines)
     assert (str(request.url), request.depth, reason) == ("http://shop.example/1", 3, "http_404")
-    assert jobs.cut_short(10) == ["job"]
+    assert jobs.submissions.cut_short(10) == ["job"]
 
 
 def test_letters_are_taken_in_batches_and_not_beyond_the_newest(

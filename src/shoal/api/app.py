@@ -24,7 +24,7 @@ from shoal.api.context import EXTENSION, Api
 from shoal.api.events import Hub
 from shoal.api.problems import BadValue, install_handlers, refuse_values
 from shoal.frontier.watch import Watch
-from shoal.intake import new_request_id
+from shoal.intake.ids import new_request_id
 from shoal.store.keys import KeyStore
 from shoal.wiring import Platform, redis_urls
 

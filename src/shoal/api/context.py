@@ -14,8 +14,9 @@ from shoal.api.events import Hub
 from shoal.api.problems import BadValue
 from shoal.core.access import Principal
 from shoal.core.values import read_moment
-from shoal.intake import Origin
-from shoal.store.jobs import Claim, JobRow
+from shoal.intake.intake import Origin
+from shoal.store.claims import Claim
+from shoal.store.jobs import JobRow
 from shoal.wiring import Platform
 
 EXTENSION = "shoal"

@@ -18,7 +18,7 @@ from shoal.core.host_name import asked_host
 from shoal.core.proxies import ProxyPool, ProxyState
 from shoal.errors import InputError
 from shoal.frontier.audit import REPAIRED
-from shoal.frontier.frontier import KEEP, HostChange
+from shoal.frontier.host_change import KEEP, HostChange
 from shoal.frontier.proxies import ProxyDesk
 from shoal.proxy_pools import ProxyPools, listed, pools_of, proxy_record
 from shoal.store.export import ASK_COLUMNS, ask_record, encoder

@@ -18,7 +18,7 @@ from shoal.api import schemas
 from shoal.core.spec import Flaw, flaws_of
 from shoal.core.url import parse_all
 from shoal.errors import BadUrls, Busy, Conflict, InputError, NotFound, ShoalError, Unavailable, Unfinished
-from shoal.intake import Full
+from shoal.intake.intake import Full
 
 log = structlog.get_logger()
 

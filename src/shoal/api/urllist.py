@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import orjson
 
-from shoal.intake import Line
+from shoal.intake.lines import Line
 
 BLOCK_BYTES = 256 * 1024
 MAX_LINE_BYTES = 8 * 1024

@@ -17,7 +17,7 @@ from shoal.core.model import Decision, HostStatus
 from shoal.core.robots import parse
 from shoal.core.spec import Parallel, Rate, flaws_of
 from shoal.errors import InputError
-from shoal.frontier.frontier import KEEP, HostChange
+from shoal.frontier.host_change import KEEP, HostChange
 from shoal.hosts import Before, HostReport
 from shoal.settings import read_settings
 from shoal.store.export import iso, limit

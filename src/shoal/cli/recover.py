@@ -13,7 +13,7 @@ from shoal.errors import InputError
 from shoal.settings import read_settings
 
 if TYPE_CHECKING:
-    from shoal.recovery import Rebuilt
+    from shoal.recovery.way_back import Rebuilt
     from shoal.wiring import Platform
 
 TELL_EVERY = 5_000
@@ -45,7 +45,7 @@ def recover(job: WhichJob = None, force: Force = False, json: opt.Json = False) 
     with open_platform(read_settings()) as platform:
         platform.recovery.look()
         jobs = platform.recovery.under_way() if job is None else _begin(platform, job, force=force)
-        done = [platform.recovery.run(each, Progress()) for each in jobs]
+        done = [platform.recovery.way.run(each, Progress()) for each in jobs]
     if json:
         print_json([asdict(each) for each in done])
     elif done:
@@ -61,7 +61,7 @@ def _begin(platform: Platform, start: str, *, force: bool) -> list[str]:
     state = platform.control.job(job).state
     if state.ended:
         raise InputError(f"job {job} is {state.value}: there is nothing to rebuild; `shoal results {job}` shows it")
-    if job in platform.recovery.under_way() or platform.recovery.begin(job, force=force):
+    if job in platform.recovery.under_way() or platform.recovery.way.begin(job, force=force):
         return [job]
     say(f"Redis knows job {job}: there is nothing to rebuild. To do so nevertheless: shoal recover {job} --force")
     return []

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
-from enum import Enum
 from typing import cast
 
-import orjson
 import redis
 
 from shoal.core.access import DEFAULT_TENANT
@@ -36,20 +33,25 @@ from shoal.core.model import (
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
 from shoal.frontier.audit import Audit
+from shoal.frontier.crew import BEAT_LIFETIME, Crew
+from shoal.frontier.doorbells import Doorbells
 from shoal.frontier.entry import encode, encode_new
+from shoal.frontier.host_change import HostChange
+from shoal.frontier.register import Register
 from shoal.frontier.scripts import Arg, Scripts, connect, translated_errors
-from shoal.frontier.troubles import TroubleBoard, read_troubles
+from shoal.frontier.troubles import TroubleBoard
 from shoal.frontier.wire import (
     COUNTERS,
+    Glance,
     block,
+    in_calls,
     limits_of,
     ms,
-    or_none,
     read_batch,
-    read_status,
+    read_glance,
+    read_reports,
     state_of,
     triple,
-    wait_of,
 )
 
 ADMIT_AT_ONCE = 2_000
@@ -58,46 +60,10 @@ LEASE_AT_MOST = 1_000
 FORGET_AT_ONCE = 5_000
 REMEMBER_AT_ONCE = 5_000
 SWEEP_AT_ONCE = 1_000
-RING_LIFETIME = timedelta(seconds=15)
-BEAT_LIFETIME = timedelta(seconds=20)
-"""A worker that is silent for this long is taken for dead."""
 LONGEST_CRAWL_DELAY = timedelta(minutes=5)
 """A robots.txt that asks for more between two requests is taken to ask for this."""
 ROBOTS_CLAIM = timedelta(seconds=30)
 """For so long nobody else fetches a robots.txt that one worker has set out to fetch."""
-
-
-class Keep(Enum):
-    """No change."""
-
-    KEEP = "keep"
-
-
-KEEP = Keep.KEEP
-
-
-@dataclass(frozen=True, slots=True)
-class HostChange:
-    """An operator's word on a host: None takes a limit back to what the jobs say, 0 is unlimited."""
-
-    rate: float | Keep | None = KEEP
-    parallel: int | Keep | None = KEEP
-    paused: bool | Keep = KEEP
-    hold: timedelta | Keep = KEEP
-    """Ask it for nothing during this time; zero ends a hold."""
-
-
-@dataclass(frozen=True, slots=True)
-class Glance:
-    """Is there work for a worker of these queues?"""
-
-    expired: int
-    waits: dict[str, timedelta]
-    """Queue → time until something is due; queues without work are left out."""
-
-    @property
-    def due(self) -> tuple[str, ...]:
-        return tuple(queue for queue, wait in self.waits.items() if not wait)
 
 
 class Frontier:
@@ -113,6 +79,9 @@ class Frontier:
         self.audit = Audit(client, prefix, self._scripts)
         """The same frontier, held against itself."""
         self.board = TroubleBoard(client, prefix)
+        self._register = Register(client, prefix)
+        self._crew = Crew(client, prefix)
+        self._doorbells = Doorbells(client, prefix)
 
     @classmethod
     def at(cls, url: str, prefix: str = "shoal", manners: Manners = DEFAULT_MANNERS) -> Frontier:
@@ -220,16 +189,7 @@ class Frontier:
 
     def configure_host(self, host: str, change: HostChange) -> None:
         """An operator's word on a host."""
-        args: list[Arg] = [host]
-        if not isinstance(change.rate, Keep):
-            args += ("rate", or_none(change.rate))
-        if not isinstance(change.parallel, Keep):
-            args += ("parallel", or_none(change.parallel))
-        if not isinstance(change.paused, Keep):
-            args += ("paused", 1 if change.paused else "")
-        if not isinstance(change.hold, Keep):
-            args += ("hold", ms(change.hold) if change.hold else "")
-        self._scripts.call("configure_host", args)
+        self._scripts.call("configure_host", [host, *change.pairs()])
 
     def throttle(self, key: str, rate: float, burst: float) -> timedelta:
         """One more request of an API key: zero when it may, else the time after which to ask again."""
@@ -277,8 +237,7 @@ class Frontier:
             f"#{address}" if address and manners.address_parallel else "",
             f"@{domain}" if domain and manners.by_domain else "",
         ]
-        late, *jobs = self._scripts.call("meet", args)
-        return SettleReport(late, tuple(jobs))
+        return read_reports([self._scripts.call("meet", args)])
 
     def claim_robots(self, origin: str) -> bool:
         """May the caller fetch this robots.txt? One at a time may."""
@@ -302,15 +261,8 @@ class Frontier:
 
     def settle(self, settlements: Sequence[Settlement]) -> SettleReport:
         """Bring leases to their end."""
-        late, ended = 0, list[str]()
-        for start in range(0, len(settlements), SETTLE_AT_ONCE):
-            args: list[Arg] = []
-            for settlement in settlements[start : start + SETTLE_AT_ONCE]:
-                args += block(settlement)
-            refused, *jobs = self._scripts.call("settle", args)
-            late += refused
-            ended += jobs
-        return SettleReport(late, tuple(ended))
+        calls = in_calls([block(settlement) for settlement in settlements], SETTLE_AT_ONCE)
+        return read_reports(self._scripts.call("settle", args) for args in calls)
 
     def renew(self, groups: Iterable[int], lease_for: timedelta) -> frozenset[int]:
         """Move the deadlines of lease groups still worked on; returns those that are lost."""
@@ -319,15 +271,8 @@ class Frontier:
 
     def release(self, leases: Sequence[Lease]) -> SettleReport:
         """Give requests back unfetched."""
-        late, ended = 0, list[str]()
-        for start in range(0, len(leases), SETTLE_AT_ONCE):
-            args: list[Arg] = []
-            for lease in leases[start : start + SETTLE_AT_ONCE]:
-                args += (lease.group, lease.index)
-            lost, *jobs = self._scripts.call("release", args)
-            late += lost
-            ended += jobs
-        return SettleReport(late, tuple(ended))
+        calls = in_calls([(lease.group, lease.index) for lease in leases], SETTLE_AT_ONCE)
+        return read_reports(self._scripts.call("release", args) for args in calls)
 
     def reap(self, groups: int = 10) -> tuple[int, tuple[str, ...]]:
         """Take back expired leases. (requests given back, jobs that ended by this)"""
@@ -338,9 +283,7 @@ class Frontier:
 
     def glance(self, queues: Sequence[str]) -> Glance:
         """Is there work for a worker of these queues?"""
-        expired, *waits = self._scripts.call("glance", list(queues))
-        due = {q: wait_of(wait) for q, wait in zip(queues, waits, strict=True) if wait >= 0}
-        return Glance(expired, due)
+        return read_glance(queues, self._scripts.call("glance", list(queues)))
 
     def status(self, job: str) -> JobStatus | None:
         """The job as the frontier knows it; None when it does not."""
@@ -348,81 +291,38 @@ class Frontier:
 
     def statuses(self, jobs: Sequence[str]) -> list[JobStatus | None]:
         """Several jobs in one round trip, each as it was at one moment."""
-        found: list[JobStatus | None] = []
-        with translated_errors("status"):
-            pipeline = self._client.pipeline(transaction=True)
-            for job in jobs:
-                pipeline.hgetall(f"{self._prefix}:job:{job}")
-                pipeline.hgetall(f"{self._prefix}:reasons:{job}")
-                pipeline.zrange(f"{self._prefix}:slow:{job}", 0, 4, desc=True, withscores=True)
-            pipeline.hgetall(f"{self._prefix}:troubles")
-            pipeline.time()
-            *answers, told, (seconds, micros) = pipeline.execute()
-        now = seconds * 1000 + micros // 1000
-        troubles = read_troubles(told, now)
-        for i, job in enumerate(jobs):
-            values, reasons, slow = answers[3 * i : 3 * i + 3]
-            status = read_status(job, values, reasons, slow, now) if values else None
-            troubled = troubles and status and status.state is JobState.RUNNING
-            found.append(replace(status, troubles=troubles) if status and troubled else status)
-        return found
+        return self._register.statuses(jobs)
 
     def known_jobs(self) -> list[str]:
         """Every job that lives in the frontier."""
-        with translated_errors("known_jobs"):
-            return sorted(cast("set[str]", self._client.smembers(f"{self._prefix}:jobs")))
+        return self._register.known()
 
     def ended_jobs(self, ago: timedelta) -> list[str]:
         """Jobs that ended at least so long ago and still have keys."""
-        jobs = self.known_jobs()
-        with translated_errors("ended_jobs"):
-            pipeline = self._client.pipeline(transaction=False)
-            for job in jobs:
-                pipeline.hget(f"{self._prefix}:job:{job}", "ended")
-            pipeline.time()
-            *ended, (seconds, _) = pipeline.execute()
-        latest = seconds * 1000 - ms(ago)
-        return [job for job, at in zip(jobs, ended, strict=True) if at is not None and int(at) <= latest]
+        return self._register.ended(ago)
 
-    # --- workers -------------------------------------------------------------------------------------------------
+    # --- workers and their doorbells ----------------------------------------------------------------------------
 
     def heartbeat(self, beat: WorkerBeat, lifetime: timedelta = BEAT_LIFETIME) -> None:
         """A worker lives; unless it says so again it is forgotten after `lifetime`."""
-        with translated_errors("heartbeat"):
-            worker = beat.name
-            seconds, _ = self._client.time()
-            pipeline = self._client.pipeline(transaction=True)
-            pipeline.set(f"{self._prefix}:worker:{worker}", orjson.dumps(asdict(beat)), ex=lifetime)
-            pipeline.zadd(f"{self._prefix}:workers", {worker: seconds * 1000 + lifetime // timedelta(milliseconds=1)})
-            pipeline.zremrangebyscore(f"{self._prefix}:workers", "-inf", seconds * 1000)
-            pipeline.execute()
+        self._crew.heartbeat(beat, lifetime)
 
     def depart(self, worker: str) -> None:
         """A worker has stopped."""
-        with translated_errors("depart"):
-            pipeline = self._client.pipeline(transaction=True)
-            pipeline.delete(f"{self._prefix}:worker:{worker}")
-            pipeline.zrem(f"{self._prefix}:workers", worker)
-            pipeline.execute()
+        self._crew.depart(worker)
 
     def count_slice(self) -> None:
         """One more slice was run."""
-        with translated_errors("stats"):
-            self._client.hincrby(f"{self._prefix}:stats", "slices", 1)
+        self._crew.count("slices")
 
     def count_restart(self, reason: str) -> None:
         """A worker, or a process of one, had to be started again."""
-        with translated_errors("stats"):
-            self._client.hincrby(f"{self._prefix}:stats", f"restarts:{reason}", 1)
-
-    # --- doorbells ----------------------------------------------------------------------------------------------
+        self._crew.count(f"restarts:{reason}")
 
     def claim_ring(self, queue: str) -> bool:
         """True for the one caller that should ring now; nobody else needs to until it was answered or is stale."""
-        with translated_errors("ring"):
-            return bool(self._client.set(f"{self._prefix}:ring:{queue}", 1, nx=True, px=ms(RING_LIFETIME)))
+        return self._doorbells.claim(queue)
 
     def answer_ring(self, queue: str) -> None:
         """A slice has come to the door: the next ring may follow."""
-        with translated_errors("ring"):
-            self._client.delete(f"{self._prefix}:ring:{queue}")
+        self._doorbells.answer(queue)

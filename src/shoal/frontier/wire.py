@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, cast
 
 from shoal.core.manners import Limit, LimitSource, Manners, Signal
@@ -21,6 +21,7 @@ from shoal.core.model import (
     Outcome,
     Request,
     Settlement,
+    SettleReport,
 )
 from shoal.core.spec import JobSpec
 from shoal.frontier.entry import decode_record, encode
@@ -31,6 +32,19 @@ RATE_LEAST_MS = 1_000
 LONGEST_WAIT_MS = 86_400_000
 LATER = "later"
 """A retry that was no attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """Is there work for a worker of these queues?"""
+
+    expired: int
+    waits: dict[str, timedelta]
+    """Queue → time until something is due; queues without work are left out."""
+
+    @property
+    def due(self) -> tuple[str, ...]:
+        return tuple(queue for queue, wait in self.waits.items() if not wait)
 
 
 def limits_of(spec: JobSpec, manners: Manners) -> list[Arg]:
@@ -85,6 +99,12 @@ def block(settlement: Settlement) -> tuple[Arg, ...]:
     )
 
 
+def in_calls(blocks: Sequence[tuple[Arg, ...]], most: int) -> Iterator[list[Arg]]:
+    """Arguments about many leases, so many leases a call at the most."""
+    for start in range(0, len(blocks), most):
+        yield list(chain(*blocks[start : start + most]))
+
+
 def _signal(settlement: Settlement) -> Signal:
     """A page that is done was answered."""
     return Signal.OK if settlement.outcome is Outcome.DONE else settlement.signal
@@ -106,6 +126,21 @@ def _terms(chunk: str) -> repeat[tuple[str, Mark, Limit]]:
     queue, mark, rate, parallel, source, count = chunk.split(" ")
     limit = Limit(float(rate), int(parallel), LimitSource(source))
     return repeat((queue, Mark(mark[1:]), limit), int(count))
+
+
+def read_reports(answers: Iterable[Sequence[Any]]) -> SettleReport:
+    """The answers of one operation that brings leases to their end, called several times."""
+    late, ended = 0, list[str]()
+    for refused, *jobs in answers:
+        late += refused
+        ended += jobs
+    return SettleReport(late, tuple(ended))
+
+
+def read_glance(queues: Sequence[str], answer: Sequence[int]) -> Glance:
+    """The answer of `glance` about these queues."""
+    expired, *waits = answer
+    return Glance(expired, {q: wait_of(wait) for q, wait in zip(queues, waits, strict=True) if wait >= 0})
 
 
 def read_status(

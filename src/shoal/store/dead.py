@@ -10,9 +10,10 @@ from sqlalchemy.engine import Engine
 
 from shoal.core.model import Level, Outcome, Request
 from shoal.core.url import parse
-from shoal.store.jobs import REPLAY, Submission, insert_submission
-from shoal.store.pages import RowFilter, conditions, translated_errors
+from shoal.store.pages import RowFilter, conditions
+from shoal.store.submissions import REPLAY, Submission, insert_submission
 from shoal.store.tables import dead_letters
+from shoal.store.trouble import translated_errors
 
 TAKE_AT_ONCE = 5_000
 

@@ -1,36 +1,26 @@
-"""Job rows and what was submitted to them: what Redis can be rebuilt from.
-
-A submission is written before the frontier sees it and marked `admitted` afterwards. One that stays unmarked was cut
-short, and can be carried out again: the frontier takes nothing twice.
-"""
+"""Job rows: what a job is, how it stands, and when it goes. What was submitted to it stands in submissions.py."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from pydantic import ValidationError
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Engine
 
 from shoal.core.access import DEFAULT_TENANT
 from shoal.core.model import Counters, HostSpeed, JobState, JobStatus
 from shoal.core.spec import STORED, JobSpec
 from shoal.errors import StoreUnavailable
-from shoal.store.pages import translated_errors
-from shoal.store.tables import idempotency, jobs, submissions
-
-URLS, REPLAY = "urls", "replay"
-"""Kinds of submissions: URLs, or dead letters to be tried again."""
-REMOVE_AT_ONCE = 100
-"""Submissions, each of thousands of URLs."""
-
+from shoal.store.claims import Claim, insert_claim
+from shoal.store.submissions import LIVING, URLS, Submissions, insert_submission, remove_submissions
+from shoal.store.tables import idempotency, jobs
+from shoal.store.trouble import translated_errors
 
 IDS_AT_ONCE = 500
-_LIVING = (JobState.RUNNING.value, JobState.PAUSED.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +53,6 @@ class NewJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A client's word that the same submission may come twice and counts once."""
-
-    key: str
-    digest: str
-    """Of the submission: the key must not be used for another one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A batch of lines that was submitted."""
-
-    id: int
-    kind: str
-    lines: list[str]
-
-
-@dataclass(frozen=True, slots=True)
 class JobFilter:
     """Which jobs to list; None is any."""
 
@@ -95,10 +67,11 @@ class JobFilter:
 
 
 class JobStore:
-    """Jobs and their submissions."""
+    """Jobs, and their submissions beside them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.submissions = Submissions(engine)
 
     # --- submitting ----------------------------------------------------------------------------------------------
 
@@ -119,107 +92,9 @@ class JobStore:
         }
         with translated_errors(), self._engine.begin() as connection:
             if claim:
-                self._claim(connection, new, claim)
+                insert_claim(connection, claim, new.tenant, new.id, new.created_ms)
             connection.execute(sa.insert(jobs).values(values))
             return [insert_submission(connection, new.id, URLS, batch, new.created_ms) for batch in batches]
-
-    def _claim(self, connection: Connection, new: NewJob, claim: Claim) -> None:
-        if self._engine.dialect.name == "postgresql":
-            from sqlalchemy.dialects.postgresql import insert
-        else:
-            from sqlalchemy.dialects.sqlite import insert
-        values = {"tenant": new.tenant, "key": claim.key, "digest": claim.digest, "job": new.id}
-        statement = insert(idempotency).values(**values, created_ms=new.created_ms).on_conflict_do_nothing()
-        if connection.execute(statement.returning(idempotency.c.job)).first():
-            return
-        query = sa.select(idempotency.c.job, idempotency.c.digest).where(
-            idempotency.c.tenant == new.tenant, idempotency.c.key == claim.key
-        )
-        job, digest = connection.execute(query).one()
-        raise Claimed(job, same=digest == claim.digest)
-
-    def submit(
-        self, job: str, lines: Sequence[str], created_ms: int, *, kind: str = URLS, done: Iterable[int] = ()
-    ) -> int:
-        """Keep a batch durably before the frontier sees it; `done` are earlier ones that it has seen."""
-        with translated_errors(), self._engine.begin() as connection:
-            _mark_admitted(connection, done)
-            return insert_submission(connection, job, kind, lines, created_ms)
-
-    def mark_admitted(self, ids: Iterable[int]) -> None:
-        """These submissions are in the frontier."""
-        with translated_errors(), self._engine.begin() as connection:
-            _mark_admitted(connection, ids)
-
-    def waiting(self, job: str) -> Iterator[Submission]:
-        """Submissions that may not have reached the frontier, one at a time."""
-        last = 0
-        while True:
-            query = (
-                sa.select(submissions)
-                .where(submissions.c.job == job, submissions.c.id > last, ~submissions.c.admitted)
-                .order_by(submissions.c.id)
-                .limit(1)
-            )
-            with translated_errors(), self._engine.connect() as connection:
-                row = connection.execute(query).mappings().first()
-            if row is None:
-                return
-            last = row["id"]
-            yield Submission(last, row["kind"], _unpack(row["urls"]))
-
-    def cut_short(self, before_ms: int, limit: int = 100) -> list[str]:
-        """Jobs with submissions from before this time that were not carried out."""
-        query = (
-            sa.select(submissions.c.job)
-            .where(~submissions.c.admitted, submissions.c.created_ms < before_ms)
-            .group_by(submissions.c.job)
-            .limit(limit)
-        )
-        with translated_errors(), self._engine.connect() as connection:
-            return list(connection.execute(query).scalars())
-
-    def submission_after(self, job: str, last_id: int) -> tuple[Submission, bool] | None:
-        """The job's next submission, and whether the frontier is known to have had it."""
-        query = sa.select(submissions).where(submissions.c.job == job, submissions.c.id > last_id)
-        with translated_errors(), self._engine.connect() as connection:
-            row = connection.execute(query.order_by(submissions.c.id).limit(1)).mappings().first()
-        return None if row is None else (Submission(row["id"], row["kind"], _unpack(row["urls"])), row["admitted"])
-
-    def latest(self, within_ms: int) -> Iterator[tuple[str, Submission]]:
-        """What the frontier was last given: (job, submission) of living jobs, not older than this before the newest."""
-        newest = sa.select(sa.func.max(submissions.c.created_ms)).scalar_subquery()
-        query = sa.select(submissions).join(jobs, jobs.c.id == submissions.c.job)
-        query = query.where(jobs.c.state.in_(_LIVING), jobs.c.deleted_ms.is_(None), submissions.c.admitted)
-        query = query.where(submissions.c.created_ms >= newest - within_ms).order_by(submissions.c.id)
-        with translated_errors(), self._engine.connect() as connection:
-            for row in connection.execute(query).mappings():
-                yield row["job"], Submission(row["id"], row["kind"], _unpack(row["urls"]))
-
-    def was_admitted(self, job: str) -> bool:
-        """Is the frontier known to have had anything of the job?"""
-        query = sa.select(submissions.c.id).where(submissions.c.job == job, submissions.c.admitted).limit(1)
-        with translated_errors(), self._engine.connect() as connection:
-            return connection.execute(query).first() is not None
-
-    def submitted(self, job: str) -> Iterator[list[str]]:
-        """The submitted URLs, batch by batch."""
-        query = (
-            sa.select(submissions.c.urls)
-            .where(submissions.c.job == job, submissions.c.kind == URLS)
-            .order_by(submissions.c.id)
-        )
-        with translated_errors(), self._engine.connect() as connection:
-            for (body,) in connection.execute(query):
-                yield _unpack(body)
-
-    def submitted_count(self, job: str) -> int:
-        """How many URLs were submitted."""
-        query = sa.select(sa.func.coalesce(sa.func.sum(submissions.c.count), 0)).where(
-            submissions.c.job == job, submissions.c.kind == URLS
-        )
-        with translated_errors(), self._engine.connect() as connection:
-            return int(connection.execute(query).scalar_one())
 
     def request_id(self, job: str) -> str:
         """Of the submission that made the job, also of one that was deleted."""
@@ -254,7 +129,7 @@ class JobStore:
     def living(self, before_ms: int | None = None) -> list[str]:
         """Jobs that have not ended, the oldest first; only those that were created before this time."""
         query = sa.select(jobs.c.id).where(
-            jobs.c.ended_ms.is_(None), jobs.c.state.in_(_LIVING), jobs.c.deleted_ms.is_(None)
+            jobs.c.ended_ms.is_(None), jobs.c.state.in_(LIVING), jobs.c.deleted_ms.is_(None)
         )
         if before_ms is not None:
             query = query.where(jobs.c.created_ms < before_ms)
@@ -263,7 +138,7 @@ class JobStore:
 
     def gone(self, ids: Sequence[str]) -> list[str]:
         """Which of these have ended or were deleted."""
-        over = sa.or_(jobs.c.state.not_in(_LIVING), jobs.c.deleted_ms.is_not(None))
+        over = sa.or_(jobs.c.state.not_in(LIVING), jobs.c.deleted_ms.is_not(None))
         found: list[str] = []
         with translated_errors(), self._engine.connect() as connection:
             for start in range(0, len(ids), IDS_AT_ONCE):
@@ -331,15 +206,9 @@ class JobStore:
 
     def remove(self, job: str) -> None:
         """The last traces of a job: its submissions, in batches, and its row."""
-        mine = sa.select(submissions.c.id).where(submissions.c.job == job).order_by(submissions.c.id)
-        batch = sa.delete(submissions).where(submissions.c.id.in_(mine.limit(REMOVE_AT_ONCE)))
-        with translated_errors():
-            while True:
-                with self._engine.begin() as connection:
-                    if connection.execute(batch).rowcount < REMOVE_AT_ONCE:
-                        break
+        self.submissions.remove(job)
         with translated_errors(), self._engine.begin() as connection:
-            connection.execute(sa.delete(submissions).where(submissions.c.job == job))
+            remove_submissions(connection, job)
             connection.execute(sa.delete(idempotency).where(idempotency.c.job == job))
             connection.execute(sa.delete(jobs).where(jobs.c.id == job))
 
@@ -347,41 +216,6 @@ class JobStore:
         """Idempotency keys older than this may be used again."""
         with translated_errors(), self._engine.begin() as connection:
             connection.execute(sa.delete(idempotency).where(idempotency.c.created_ms < before_ms))
-
-
-class Claimed(Exception):
-    """This Idempotency-Key has made a job already."""
-
-    def __init__(self, job: str, *, same: bool) -> None:
-        super().__init__(job)
-        self.job = job
-        self.same = same
-        """Was it the same submission?"""
-
-
-def insert_submission(connection: Connection, job: str, kind: str, lines: Sequence[str], created_ms: int) -> int:
-    """Within a transaction: a batch that is not in the frontier yet. Returns its id."""
-    values = {
-        "job": job,
-        "kind": kind,
-        "count": len(lines),
-        "urls": zlib.compress("\n".join(lines).encode(), 1),
-        "created_ms": created_ms,
-        "admitted": False,
-    }
-    key = connection.execute(sa.insert(submissions).values(values)).inserted_primary_key
-    return int(key[0]) if key else 0
-
-
-def _mark_admitted(connection: Connection, ids: Iterable[int]) -> None:
-    wanted = list(ids)
-    if wanted:
-        connection.execute(sa.update(submissions).where(submissions.c.id.in_(wanted)).values(admitted=True))
-
-
-def _unpack(body: bytes) -> list[str]:
-    text = zlib.decompress(body).decode()
-    return text.split("\n") if text else []
 
 
 def _conditions(wanted: JobFilter) -> list[sa.ColumnElement[bool]]:

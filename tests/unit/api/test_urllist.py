@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shoal.api.urllist import BLOCK_BYTES, MAX_LINE_BYTES, TEXT, read_lines
-from shoal.intake import Line
+from shoal.intake.lines import Line
 
 
 def lines(data: bytes, kind: str = TEXT, at_once: int = BLOCK_BYTES) -> list[Line]:

@@ -6,42 +6,32 @@ it. What was cut short in between is carried out again (`complete`): the frontie
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 from typing import Protocol
 
-import structlog
-
 from shoal.core.access import DEFAULT_TENANT
-from shoal.core.model import AdmitReport, Candidate, JobState, Level, Rejected, Request
+from shoal.core.model import AdmitReport, Candidate, JobState, Request
 from shoal.core.scope import Scope
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url, parse, parse_all
-from shoal.errors import BadUrl, Busy, Conflict, InputError, RedisUnavailable, Unavailable, Unfinished
+from shoal.errors import Busy, Conflict, InputError, RedisUnavailable, Unavailable, Unfinished
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.watch import Watch
-from shoal.store.dead import DeadLetters, Selection, requests_of
-from shoal.store.jobs import REPLAY, Claim, Claimed, JobRow, JobStore, NewJob, Submission
-from shoal.store.pages import PageStore
-
-log = structlog.get_logger()
+from shoal.intake.ids import new_job_id, new_request_id
+from shoal.intake.lines import Added, Line, sort_out
+from shoal.intake.replay import Replays
+from shoal.intake.ring import Ring, announce
+from shoal.store.claims import Claim, Claimed
+from shoal.store.dead import Selection
+from shoal.store.jobs import JobRow, JobStore, NewJob
+from shoal.store.submissions import REPLAY, Submission
 
 SUBMIT_AT_ONCE = 5_000
-SHOWN_PROBLEMS = 20
-REOPEN_TRIES = 3
-"""A finished job that is brought back may end again, for others' dead letters, before ours are in."""
 FULL_RETRY = timedelta(seconds=10)
-_ID_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
-
-
-class Ring(Protocol):
-    """A doorbell: a queue has work."""
-
-    def __call__(self, queue: str, request_id: str = "") -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,29 +61,6 @@ class Accepted:
     """The same submission had come before: this is the job that it made."""
 
 
-@dataclass(slots=True)
-class Added:
-    """What became of lines that were sent to an open job."""
-
-    lines: int = 0
-    accepted: int = 0
-    seen: int = 0
-    filtered: int = 0
-    invalid: int = 0
-    problems: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    """(line, what is wrong) of the first invalid ones."""
-
-    @property
-    def sums(self) -> dict[str, int]:
-        names = ("lines", "accepted", "seen", "filtered", "invalid")
-        return {name: getattr(self, name) for name in names}
-
-    def note(self, line: int, problem: str) -> None:
-        self.invalid += 1
-        if len(self.problems) < SHOWN_PROBLEMS:
-            self.problems.append((line, problem))
-
-
 class Full(Busy):
     """The frontier is full; carries what was taken of a stream before it was."""
 
@@ -102,8 +69,16 @@ class Full(Busy):
         self.added = added
 
 
-Line = tuple[int, str | None, str]
-"""(number, URL or None, what is wrong with it)"""
+class Way(Protocol):
+    """On which jobs that the frontier has lost come back."""
+
+    def make_known(self, row: JobRow) -> bool:
+        """Begin; False when the frontier knows the job."""
+        ...
+
+    def recall(self, job: str) -> None:
+        """Let all that is stored of the job count again."""
+        ...
 
 
 class Intake:
@@ -114,22 +89,21 @@ class Intake:
         frontier: Frontier,
         watch: Watch,
         jobs: JobStore,
-        pages: PageStore,
-        dead: DeadLetters,
+        replays: Replays,
         ring: Ring,
         caps: Caps,
         finalise: Callable[[str], None],
-        begin_rebuild: Callable[[JobRow], bool] | None = None,
+        way: Way | None = None,
     ) -> None:
         self._frontier = frontier
         self._watch = watch
         self._jobs = jobs
-        self._pages = pages
-        self._dead = dead
+        self._submissions = jobs.submissions
+        self._replays = replays
         self._ring = ring
         self._caps = caps
         self._finalise = finalise
-        self._begin_rebuild = begin_rebuild
+        self._way = way
 
     # --- a new job -----------------------------------------------------------------------------------------------
 
@@ -147,10 +121,10 @@ class Intake:
             return self._repeat(earlier)
         try:
             report = self._start(new, urls)
-            self._jobs.mark_admitted(waiting)
+            self._submissions.mark_admitted(waiting)
         except Unavailable as exc:
             raise Unfinished(new.id, exc) from exc
-        self._call(spec.queue, origin.request_id)
+        announce(self._ring, spec.queue, origin.request_id)
         return Accepted(new.id, report)
 
     def _start(self, new: NewJob, urls: list[Url]) -> AdmitReport:
@@ -169,7 +143,8 @@ class Intake:
         if not earlier.same:
             raise Conflict(f"this Idempotency-Key was used for another submission, which made job {earlier.job}")
         self.complete(earlier.job)
-        return Accepted(earlier.job, AdmitReport(None, admitted=self._jobs.submitted_count(earlier.job)), repeated=True)
+        submitted = self._submissions.count_urls(earlier.job)
+        return Accepted(earlier.job, AdmitReport(None, admitted=submitted), repeated=True)
 
     # --- more URLs -----------------------------------------------------------------------------------------------
 
@@ -187,13 +162,13 @@ class Intake:
                 done = self._add_batch(row, scope, batch, added, done)
         finally:
             if done:
-                self._jobs.mark_admitted(done)
+                self._submissions.mark_admitted(done)
             if added.accepted:
-                self._call(row.spec.queue, row.request_id)
+                announce(self._ring, row.spec.queue, row.request_id)
         return added
 
     def _add_batch(self, row: JobRow, scope: Scope, batch: list[Line], added: Added, done: list[int]) -> list[int]:
-        candidates, problems = _sort_out(row.spec, scope, batch)
+        candidates, problems = sort_out(row.spec, scope, batch)
         wanted = [candidate for candidate in candidates if isinstance(candidate, Request)]
         try:
             self._check_room(len(wanted))
@@ -202,7 +177,7 @@ class Intake:
                 f"{full} Lines up to {added.lines} were taken: go on with line {added.lines + 1}.", added
             ) from None
         if wanted:
-            done = [self._jobs.submit(row.id, [str(request.url) for request in wanted], _now_ms(), done=done)]
+            done = [self._submissions.keep(row.id, [str(request.url) for request in wanted], _now_ms(), done=done)]
         if candidates:
             report = self._admit(row, candidates)
             added.accepted += report.admitted
@@ -233,50 +208,38 @@ class Intake:
         if row.state is JobState.CANCELLED:
             raise Conflict(f"job {row.id} was cancelled: submit its dead letters as a new job")
         count, done = 0, list[int]()
-        newest = self._dead.newest(row.id)  # those that die again meanwhile wait for another call
-        while taken := self._dead.take(row.id, chosen, _now_ms(), newest):
+        for taken in self._replays.take(row.id, chosen):
             count += len(taken.lines)
-            if self._carry_out(row, taken):
+            if self._replays.carry_out(row, taken):
                 done.append(taken.id)
         self._conclude(row, done)
         return count
 
-    def _reopen(self, row: JobRow) -> None:
-        """Bring a job that has finished back into the frontier, with its sums and all that it has seen."""
-        self._finalise(row.id)
-        row = self._jobs.get(row.id) or row
-        if not row.state.ended or row.status is None:
-            return
-        self._frontier.restore(row.id, row.spec, row.status, row.tenant)
-        for fingerprints in self._pages.fingerprints(row.id):
-            self._frontier.remember(row.id, fingerprints)
-        for submission in self._jobs.waiting(row.id):  # dead letters on their way back have no row
-            if submission.kind == REPLAY:
-                dead = requests_of(submission.lines)
-                self._frontier.remember(row.id, [request.url.fingerprint for request, _ in dead])
-        status = self._frontier.status(row.id)
-        if status and row.status.ended_ms is not None:  # last: until then the job counts as ended, and this is repeated
-            self._jobs.reopen(status, row.status.ended_ms)
-
     # --- what was cut short --------------------------------------------------------------------------------------
 
     def bring_back(self, job: str) -> None:
-        """Make the frontier know a job that it does not (any more), so that it can be ended."""
+        """Make the frontier know a job that it does not (any more), so that it can be ended with the right sums."""
         self.complete(job)
         row = self._jobs.get(job)
         if row is not None and not row.state.ended:
             self._make_known(row)
+            self.recall(job)
+
+    def recall(self, job: str) -> None:
+        """If the job is being rebuilt, what is stored of it counts from now on."""
+        if self._way:
+            self._way.recall(job)
 
     def complete(self, job: str) -> bool:
         """Carry out submissions that may not have reached the frontier. Safe to repeat; True when there were any."""
         row = self._jobs.get(job)
         waiting, done = 0, list[int]()
-        for submission in self._jobs.waiting(job):
+        for submission in self._submissions.waiting(job):
             waiting += 1
             if row is None or row.state is JobState.CANCELLED or self._carry_out(row, submission):
                 done.append(submission.id)
         if row is None or row.state is JobState.CANCELLED:
-            self._jobs.mark_admitted(done)
+            self._submissions.mark_admitted(done)
         else:
             self._conclude(row, done)
         return waiting > 0
@@ -284,26 +247,12 @@ class Intake:
     def _carry_out(self, row: JobRow, submission: Submission) -> bool:
         """Bring a submission into the frontier; False when that did not succeed this time."""
         if submission.kind == REPLAY:
-            return self._carry_back(row, submission)
+            return self._replays.carry_out(row, submission)
         if row.state.ended:
             return True  # it could not have ended without them, or it was closed to them
         self._make_known(row)
         self._frontier.admit_submitted(row.id, [parse(line) for line in submission.lines])
         return True
-
-    def _carry_back(self, row: JobRow, submission: Submission) -> bool:
-        dead = self._untried(row.id, requests_of(submission.lines))
-        for _ in range(REOPEN_TRIES if dead else 0):
-            self._reopen(row)
-            state = self._frontier.replay(row.id, str(submission.id), dead)
-            if state is not None and not state.ended:
-                return True
-        return not dead
-
-    def _untried(self, job: str, dead: list[tuple[Request, str]]) -> list[tuple[Request, str]]:
-        """What was tried again has a row again; the frontier knows that only for as long as the job has not ended."""
-        known = self._pages.known(job, [request.url.fingerprint for request, _ in dead])
-        return [(request, reason) for request, reason in dead if request.url.fingerprint not in known]
 
     def _conclude(self, row: JobRow, done: list[int]) -> None:
         """Closed before it is marked: a crash in between leaves something to be carried out again."""
@@ -311,16 +260,16 @@ class Intake:
             return
         if not row.open:
             self._close(row.id)
-        self._jobs.mark_admitted(done)
-        self._call(row.spec.queue, row.request_id)
+        self._submissions.mark_admitted(done)
+        announce(self._ring, row.spec.queue, row.request_id)
 
     def _make_known(self, row: JobRow) -> None:
         """One that the frontier had and has lost must be rebuilt before it takes anything.
 
         It may also have been forgotten because it ended meanwhile: then it must not come back.
         """
-        if self._begin_rebuild and self._jobs.was_admitted(row.id):
-            new = self._begin_rebuild(row)
+        if self._way and self._submissions.was_admitted(row.id):
+            new = self._way.make_known(row)
         else:
             new = self._frontier.create(row.id, row.spec, tenant=row.tenant)
         if not new:
@@ -335,13 +284,6 @@ class Intake:
         if ended:
             self._finalise(job)
 
-    def _call(self, queue: str, request_id: str) -> None:
-        """Ring; when nobody hears it, workers look by themselves."""
-        try:
-            self._ring(queue, request_id)
-        except Unavailable as exc:
-            log.warning("ring_failed", queue=queue, error=str(exc))
-
     def _check_room(self, more: int) -> None:
         load = self._watch.load()
         if load.urls + more > self._caps.urls:
@@ -349,22 +291,6 @@ class Intake:
         most = min(self._caps.memory, load.memory_limit * 9 // 10) if load.memory_limit else self._caps.memory
         if load.memory > most:
             raise Full(f"Redis uses {load.memory // 1_000_000} MB of at most {most // 1_000_000} MB.")
-
-
-def _sort_out(spec: JobSpec, scope: Scope, batch: Iterable[Line]) -> tuple[list[Candidate], list[tuple[int, str]]]:
-    """(what the frontier is asked to take, lines that are no URLs)"""
-    candidates, problems = list[Candidate](), list[tuple[int, str]]()
-    for number, text, problem in batch:
-        try:
-            if text is None:
-                raise BadUrl(problem)
-            url = parse(text, drop_tracking=spec.drop_tracking)
-        except BadUrl as exc:
-            problems.append((number, str(exc)))
-            continue
-        reason = scope.refuses(url)
-        candidates.append(Rejected(url, reason) if reason else Request(url, level=Level.FIRST))
-    return candidates, problems
 
 
 def _check_purpose(spec: JobSpec, urls: list[Url]) -> None:
@@ -384,16 +310,6 @@ def _with_scope(spec: JobSpec, urls: list[Url]) -> JobSpec:
     if spec.secret_headers:
         changes["trusted"] = tuple(dict.fromkeys([*spec.trusted, *(url.origin for url in urls)]))
     return spec.model_copy(update=changes)
-
-
-def new_job_id() -> str:
-    """Short enough to type, random enough for a fleet."""
-    return "".join(secrets.choice(_ID_ALPHABET) for _ in range(10))
-
-
-def new_request_id() -> str:
-    """Marks everything that comes of one submission."""
-    return secrets.token_hex(8)
 
 
 def _batches(urls: list[Url]) -> Iterator[list[Url]]:

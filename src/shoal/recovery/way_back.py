@@ -1,100 +1,40 @@
-"""The frontier rebuilt from the database and the archive, when it was emptied or has gone back in time.
+"""The way of a lost job back into the frontier.
 
-A lost job is made known again and goes a fixed way: it recalls its pages and dead letters, so that nothing stored is
-fetched again and the sums are right; then the submitted URLs are admitted again, then the links of the stored pages,
-read from the bodies that were kept or from the links that were written down in their place. The way is cut into short
-steps, its last place stands in the frontier, and every step is safe to repeat.
-
-How it is noticed: each look raises a number in the frontier, and writes it down in the database. A number that is not
-larger than the one written down says that the frontier is not the one that was there. Nothing is leased from a server
-that was started anew before it was looked at: it would hand out what is stored already.
-
-`docs/guides/recovery.md` is for people, ADR 0016 tells why.
+It is made known again and goes a fixed way: it recalls its pages and dead letters, so that nothing stored is fetched
+again and the sums are right; then the submitted URLs are admitted again, then the links of the stored pages, read from
+the bodies that were kept or from the links that were written down in their place. The way is cut into short steps, its
+last place stands in the frontier, and every step is safe to repeat.
 """
 
 from __future__ import annotations
 
-import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 
 import structlog
 
 from shoal.core.model import Candidate, JobState, Level, Outcome, Request
 from shoal.core.url import parse
-from shoal.errors import FetchError, NotFound, ShoalError, StoreUnavailable, Unavailable
+from shoal.errors import FetchError, NotFound
 from shoal.extract.trail import Trail
 from shoal.fetch.port import Response
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.rebuild import Lost, Rebuild, Recalled
-from shoal.intake import Ring
+from shoal.intake.replay import on_their_way, untried
+from shoal.intake.ring import Ring, announce
+from shoal.recovery.place import Part, Place
 from shoal.store.archive import ArchiveReader
 from shoal.store.dead import requests_of
-from shoal.store.epochs import Epochs
-from shoal.store.jobs import REPLAY, JobRow, JobStore
+from shoal.store.jobs import JobRow, JobStore
 from shoal.store.pages import DeadLetter, PageRow, PageStore
+from shoal.store.submissions import REPLAY
 
 log = structlog.get_logger()
 
-PATIENCE = timedelta(seconds=10)
-"""A job that was submitted within this time may still be on its way into the frontier."""
-LATELY = timedelta(minutes=1)
-"""A server that is started anew has lost less than this, or the number tells."""
-STEP = timedelta(seconds=2)
-"""So long works one call at the most, give or take a batch."""
 ROWS_AT_ONCE = 1_000
 BODIES_AT_ONCE = 50
-
-
-class Part(StrEnum):
-    """The parts of the way. The frontier takes no URLs of a job while it recalls."""
-
-    DROP = "recall drop"
-    """What is known of it is to be dropped first."""
-    PAGES = "recall pages"
-    LETTERS = "recall letters"
-    REPLAYS = "recall replays"
-    URLS = "admit urls"
-    LINKS = "admit links"
-    FOUND = "admit found"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """How far a job is rebuilt."""
-
-    part: Part
-    last: int = 0
-    """The id of the last row behind it."""
-    upto: int = 0
-    """The last row that matters; 0: all that there are."""
-    token: str = "-"
-    """Of this attempt: a job can be lost once more."""
-
-    @classmethod
-    def first(cls) -> Place:
-        return cls(Part.PAGES, token=secrets.token_hex(4))
-
-    @classmethod
-    def read(cls, text: str) -> Place:
-        part, last, upto, token = text.rsplit(" ", 3)
-        return cls(Part(part), int(last), int(upto), token)
-
-    def __str__(self) -> str:
-        return f"{self.part} {self.last} {self.upto} {self.token}"
-
-    def at(self, part: Part, upto: int = 0) -> Place:
-        """The beginning of another part."""
-        return Place(part, 0, upto, self.token)
-
-    def behind(self, row: int) -> Place:
-        return replace(self, last=row)
-
-    def covers(self, row: int) -> bool:
-        return not self.upto or row <= self.upto
 
 
 @dataclass(slots=True)
@@ -125,14 +65,13 @@ class _Way:
     """Where this process has left it; if it is elsewhere, what was sent since may be lost again."""
 
 
-class Recovery:
-    """Finds lost jobs and brings them back."""
+class WayBack:
+    """Brings lost jobs back, a batch of rows at a time."""
 
     def __init__(
         self,
         frontier: Frontier,
         rebuild: Rebuild,
-        epochs: Epochs,
         jobs: JobStore,
         pages: PageStore,
         archive: ArchiveReader,
@@ -141,92 +80,12 @@ class Recovery:
     ) -> None:
         self._frontier = frontier
         self._rebuild = rebuild
-        self._epochs = epochs
         self._jobs = jobs
         self._pages = pages
         self._archive = archive
         self._finalise = finalise
         self._ring = ring
         self._ways: dict[str, _Way] = {}
-
-    # --- has the frontier lost anything? --------------------------------------------------------------------------
-
-    def tick(self, length: timedelta = STEP) -> bool:
-        """Look for lost jobs, and go on with what is under way for so long; True when there is more to do."""
-        self.look()
-        deadline = time.monotonic() + length.total_seconds()
-        for job in self.under_way():
-            try:
-                while time.monotonic() < deadline and not self.step(job).complete:
-                    pass
-            except ShoalError as exc:
-                log.warning("rebuild_failed", job=job, error=str(exc))
-        return bool(self.under_way())
-
-    def look(self) -> None:
-        """Find out whether the frontier is the one that was there, and begin with the jobs that it has lost."""
-        run, before = self._rebuild.server(), self._rebuild.trusted()
-        last = self._epochs.last()  # first: whoever looks at the same time only raises both
-        epoch = self._rebuild.next_epoch()
-        if epoch > last:
-            self._epochs.note(epoch)
-            if before not in ("", run):
-                self._catch_up()
-            self._rebuild.trust(run)
-            self._begin_unknown(_now_ms() - _ms(PATIENCE))
-        elif self._rebuild.claim():
-            log.warning("frontier_lost", epoch=epoch, last=last)
-            try:
-                self._begin_all()
-                self._rebuild.set_epoch(last + 1)  # last: who is cut short before this is followed by another
-                self._rebuild.trust(run)
-            finally:
-                self._rebuild.unclaim()
-
-    def under_way(self) -> list[str]:
-        """Jobs that are being rebuilt."""
-        known = self._frontier.known_jobs()
-        return [job for job, place in zip(known, self._rebuild.places(known), strict=True) if place]
-
-    def _begin_all(self) -> None:
-        """Everything that the frontier knows is older than the database, or nothing is left of it."""
-        for job in self._jobs.gone(self._frontier.known_jobs()):
-            self._rebuild.drop(job)
-        for job in self._jobs.living():
-            try:
-                self.begin(job, force=True)
-            except StoreUnavailable as exc:  # of this one? It is dropped, so that the next look finds it missing
-                self._jobs.ping()
-                self._rebuild.drop(job)
-                log.warning("rebuild_failed", job=job, error=str(exc))
-
-    def _catch_up(self) -> None:
-        """A server that was started anew may have lost what came after the last look.
-
-        Requests that it has again are fetched again, and lead on as before; but not what it never heard of, nor more
-        pages than were leased.
-        """
-        for job, submission in self._jobs.latest(_ms(LATELY)):
-            if submission.kind == REPLAY:
-                self._frontier.replay(job, str(submission.id), requests_of(submission.lines))
-            else:
-                self._frontier.admit_submitted(job, [parse(line) for line in submission.lines])
-        for job in self._jobs.living():
-            status = self._frontier.status(job)
-            if status and self._pages.count(job) > status.counters.done + status.counters.leased:
-                self.begin(job, force=True)
-
-    def _begin_unknown(self, before_ms: int) -> None:
-        living = self._jobs.living(before_ms)
-        for job, place in zip(living, self._rebuild.places(living), strict=True):
-            if place is None and not self._is_cut_short(job):
-                self.begin(job)
-
-    def _is_cut_short(self, job: str) -> bool:
-        """The frontier has never had it: its submission will be completed."""
-        return next(self._jobs.waiting(job), None) is not None and not self._jobs.was_admitted(job)
-
-    # --- the way back ---------------------------------------------------------------------------------------------
 
     def begin(self, job: str, *, force: bool = False) -> bool:
         """Make a job known again that is to be rebuilt; one that the frontier knows is left alone, unless forced."""
@@ -254,12 +113,19 @@ class Recovery:
             row.tenant,
             row.state,
             row.open,
-            self._pages.count_known(row.id) + self._jobs.submitted_count(row.id),
+            self._pages.count_known(row.id) + self._jobs.submissions.count_urls(row.id),
             status.started_ms if status else None,
             status.rested_ms if status else 0,
             status.now_ms if status and row.state is JobState.PAUSED else None,
         )
         return self._rebuild.begin(lost, str(Place.first()))
+
+    # --- step by step ---------------------------------------------------------------------------------------------
+
+    def recall(self, job: str) -> None:
+        """All that is stored of a job that is being rebuilt counts again; who ends it then ends it with its sums."""
+        while (place := self._rebuild.places([job])[0]) and Place.read(place).part.recalls:
+            self.step(job)
 
     def run(self, job: str, tell: Callable[[Rebuilt], None] = lambda _: None) -> Rebuilt:
         """All steps of a job that is being rebuilt."""
@@ -309,10 +175,7 @@ class Recovery:
                         admitted=done.admitted, missing=done.missing)  # fmt: skip
         if ended:
             self._finalise(row.id)
-        try:
-            self._ring(row.spec.queue, row.request_id)
-        except Unavailable as exc:
-            log.warning("ring_failed", queue=row.spec.queue, error=str(exc))
+        announce(self._ring, row.spec.queue, row.request_id)
 
     def _carry_on(self, way: _Way, place: Place) -> Place | None:
         """Do the next batch; the place behind it, None at the end."""
@@ -357,18 +220,15 @@ class Recovery:
     def _recall_replays(self, way: _Way, place: Place) -> Place:
         """Dead letters on their way back have no row, and count as dead until they are carried out."""
         job = way.row.id
-        for submission in self._jobs.waiting(job):
-            if submission.kind == REPLAY:
-                dead = requests_of(submission.lines)
-                known = self._pages.known(job, [request.url.fingerprint for request, _ in dead])
-                self._rebuild.recall(job, list(_replayed(dead, known)))
+        for dead in on_their_way(self._jobs, job):
+            self._rebuild.recall(job, [_replayed(*each) for each in untried(self._pages, job, dead)])
         return place.at(Part.URLS)
 
     # --- what is to be fetched ------------------------------------------------------------------------------------
 
     def _admit_submission(self, way: _Way, place: Place) -> Place:
         job = way.row.id
-        found = self._jobs.submission_after(job, place.last)
+        found = self._jobs.submissions.after(job, place.last)
         if found is None:
             page, links = self._pages.newest(job)  # what comes after these came to a job that was known
             return place.at(Part.LINKS, page) if page else place.at(Part.FOUND, links)
@@ -441,16 +301,5 @@ def _letter(letter: DeadLetter) -> Recalled:
     return Recalled(letter.fingerprint, letter.host, "dead" if dead else "dropped", reason, 0, letter.at_ms)
 
 
-def _replayed(dead: Iterable[tuple[Request, str]], known: set[int]) -> Iterator[Recalled]:
-    for request, reason in dead:
-        url = request.url
-        if url.fingerprint not in known:
-            yield Recalled(url.fingerprint, url.host, "dead", f"{Outcome.DEAD.value}:{reason}")
-
-
-def _ms(duration: timedelta) -> int:
-    return duration // timedelta(milliseconds=1)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+def _replayed(request: Request, reason: str) -> Recalled:
+    return Recalled(request.url.fingerprint, request.url.host, "dead", f"{Outcome.DEAD.value}:{reason}")

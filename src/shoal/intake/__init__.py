@@ -1,0 +1,1 @@
+"""How work comes in: jobs, more URLs for open jobs, dead letters for another try."""

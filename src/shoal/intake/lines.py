@@ -1,0 +1,56 @@
+"""A stream of lines for an open job: what each is, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from shoal.core.model import Candidate, Level, Rejected, Request
+from shoal.core.scope import Scope
+from shoal.core.spec import JobSpec
+from shoal.core.url import parse
+from shoal.errors import BadUrl
+
+SHOWN_PROBLEMS = 20
+
+Line = tuple[int, str | None, str]
+"""(number, URL or None, what is wrong with it)"""
+
+
+@dataclass(slots=True)
+class Added:
+    """What became of lines that were sent to an open job."""
+
+    lines: int = 0
+    accepted: int = 0
+    seen: int = 0
+    filtered: int = 0
+    invalid: int = 0
+    problems: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    """(line, what is wrong) of the first invalid ones."""
+
+    @property
+    def sums(self) -> dict[str, int]:
+        names = ("lines", "accepted", "seen", "filtered", "invalid")
+        return {name: getattr(self, name) for name in names}
+
+    def note(self, line: int, problem: str) -> None:
+        self.invalid += 1
+        if len(self.problems) < SHOWN_PROBLEMS:
+            self.problems.append((line, problem))
+
+
+def sort_out(spec: JobSpec, scope: Scope, batch: Iterable[Line]) -> tuple[list[Candidate], list[tuple[int, str]]]:
+    """(what the frontier is asked to take, lines that are no URLs)"""
+    candidates, problems = list[Candidate](), list[tuple[int, str]]()
+    for number, text, problem in batch:
+        try:
+            if text is None:
+                raise BadUrl(problem)
+            url = parse(text, drop_tracking=spec.drop_tracking)
+        except BadUrl as exc:
+            problems.append((number, str(exc)))
+            continue
+        reason = scope.refuses(url)
+        candidates.append(Rejected(url, reason) if reason else Request(url, level=Level.FIRST))
+    return candidates, problems

@@ -1,0 +1,132 @@
+"""Has the frontier lost anything? Lost jobs are found out, and set on their way back.
+
+Each look raises a number in the frontier, and writes it down in the database. A number that is not larger than the one
+written down says that the frontier is not the one that was there. Nothing is leased from a server that was started anew
+before it was looked at: it would hand out what is stored already.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import structlog
+
+from shoal.core.url import parse
+from shoal.errors import ShoalError, StoreUnavailable
+from shoal.frontier.frontier import Frontier
+from shoal.frontier.rebuild import Rebuild
+from shoal.recovery.way_back import WayBack
+from shoal.store.dead import requests_of
+from shoal.store.epochs import Epochs
+from shoal.store.jobs import JobStore
+from shoal.store.pages import PageStore
+from shoal.store.submissions import REPLAY
+
+log = structlog.get_logger()
+
+PATIENCE = timedelta(seconds=10)
+"""A job that was submitted within this time may still be on its way into the frontier."""
+LATELY = timedelta(minutes=1)
+"""A server that is started anew has lost less than this, or the number tells."""
+STEP = timedelta(seconds=2)
+"""So long works one call at the most, give or take a batch."""
+
+
+class Recovery:
+    """Finds lost jobs, and sees to it that they are brought back."""
+
+    def __init__(
+        self, frontier: Frontier, rebuild: Rebuild, epochs: Epochs, jobs: JobStore, pages: PageStore, way: WayBack
+    ) -> None:
+        self._frontier = frontier
+        self._rebuild = rebuild
+        self._epochs = epochs
+        self._jobs = jobs
+        self._pages = pages
+        self.way = way
+        """On which lost jobs are brought back."""
+
+    def tick(self, length: timedelta = STEP) -> bool:
+        """Look for lost jobs, and go on with what is under way for so long; True when there is more to do."""
+        self.look()
+        deadline = time.monotonic() + length.total_seconds()
+        for job in self.under_way():
+            try:
+                while time.monotonic() < deadline and not self.way.step(job).complete:
+                    pass
+            except ShoalError as exc:
+                log.warning("rebuild_failed", job=job, error=str(exc))
+        return bool(self.under_way())
+
+    def look(self) -> None:
+        """Find out whether the frontier is the one that was there, and begin with the jobs that it has lost."""
+        run, before = self._rebuild.server(), self._rebuild.trusted()
+        last = self._epochs.last()  # first: whoever looks at the same time only raises both
+        epoch = self._rebuild.next_epoch()
+        if epoch > last:
+            self._epochs.note(epoch)
+            if before not in ("", run):
+                self._catch_up()
+            self._rebuild.trust(run)
+            self._begin_unknown(_now_ms() - _ms(PATIENCE))
+        elif self._rebuild.claim():
+            log.warning("frontier_lost", epoch=epoch, last=last)
+            try:
+                self._begin_all()
+                self._rebuild.set_epoch(last + 1)  # last: who is cut short before this is followed by another
+                self._rebuild.trust(run)
+            finally:
+                self._rebuild.unclaim()
+
+    def under_way(self) -> list[str]:
+        """Jobs that are being rebuilt."""
+        known = self._frontier.known_jobs()
+        return [job for job, place in zip(known, self._rebuild.places(known), strict=True) if place]
+
+    def _begin_all(self) -> None:
+        """Everything that the frontier knows is older than the database, or nothing is left of it."""
+        for job in self._jobs.gone(self._frontier.known_jobs()):
+            self._rebuild.drop(job)
+        for job in self._jobs.living():
+            try:
+                self.way.begin(job, force=True)
+            except StoreUnavailable as exc:  # of this one? It is dropped, so that the next look finds it missing
+                self._jobs.ping()
+                self._rebuild.drop(job)
+                log.warning("rebuild_failed", job=job, error=str(exc))
+
+    def _catch_up(self) -> None:
+        """A server that was started anew may have lost what came after the last look.
+
+        Requests that it has again are fetched again, and lead on as before; but not what it never heard of, nor more
+        pages than were leased.
+        """
+        for job, submission in self._jobs.submissions.latest(_ms(LATELY)):
+            if submission.kind == REPLAY:
+                self._frontier.replay(job, str(submission.id), requests_of(submission.lines))
+            else:
+                self._frontier.admit_submitted(job, [parse(line) for line in submission.lines])
+        for job in self._jobs.living():
+            status = self._frontier.status(job)
+            if status and self._pages.count(job) > status.counters.done + status.counters.leased:
+                self.way.begin(job, force=True)
+
+    def _begin_unknown(self, before_ms: int) -> None:
+        living = self._jobs.living(before_ms)
+        for job, place in zip(living, self._rebuild.places(living), strict=True):
+            if place is None and not self._is_cut_short(job):
+                self.way.begin(job)
+
+    def _is_cut_short(self, job: str) -> bool:
+        """The frontier has never had it: its submission will be completed."""
+        waits = next(self._jobs.submissions.waiting(job), None) is not None
+        return waits and not self._jobs.submissions.was_admitted(job)
+
+
+def _ms(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
