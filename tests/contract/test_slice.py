@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -43,6 +45,7 @@ from shoal.worker.proxies import ProxyLender
 from shoal.worker.shelf import RobotsShelf
 from shoal.worker.slice import Slice, SliceLimits, SliceReport, SliceTools
 from shoal.worker.visit import Visitor
+from tests.contract.api import DATABASES, database_of
 from tests.site.generated import LinkedSite, SlowSite, StatusSite
 from tests.site.reply import page, redirect
 from tests.site.server import serve
@@ -149,7 +152,21 @@ class Plant:
 
 @pytest.fixture
 def plant(valkey_url: str, tmp_path: Path) -> Generator[Plant]:
-    engine = open_database(f"sqlite:///{tmp_path / 'shoal.db'}")
+    """A plant on SQLite."""
+    with _plant(valkey_url, tmp_path) as plant:
+        yield plant
+
+
+@pytest.fixture(params=DATABASES)
+def each_plant(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Plant]:
+    """A plant on each database."""
+    with _plant(valkey_url, tmp_path, database_of(request)) as plant:
+        yield plant
+
+
+@contextmanager
+def _plant(valkey_url: str, tmp_path: Path, database: str | None = None) -> Generator[Plant]:
+    engine = open_database(database or f"sqlite:///{tmp_path / 'shoal.db'}")
     prefix = f"slice-{uuid4().hex[:8]}"
     frontier, watch = Frontier.at(f"{valkey_url}?db=2", prefix), Watch.at(f"{valkey_url}?db=2", prefix)
     desk = ProxyDesk.at(f"{valkey_url}?db=2", prefix)
@@ -242,6 +259,40 @@ def test_a_result_that_no_store_can_take_does_not_drag_its_neighbours_along(plan
     counters = plant.counters(job)
     assert counters.reconciles
     assert (counters.done, counters.dead) == (29, 1)
+
+
+def _forbid(engine: Engine, page: str) -> None:
+    """From now on the database itself refuses rows of this page."""
+    if engine.dialect.name == "sqlite":
+        rule = f"""CREATE TRIGGER rule BEFORE INSERT ON pages WHEN new.url LIKE '%{page}'
+                   BEGIN SELECT RAISE(ABORT, 'against the rule'); END"""
+    else:
+        rule = f"ALTER TABLE pages ADD CONSTRAINT rule CHECK (url NOT LIKE '%{page}')"
+    with engine.begin() as connection:
+        connection.exec_driver_sql(rule.replace("%", "%%") if engine.dialect.name == "postgresql" else rule)
+
+
+def test_a_row_that_the_database_refuses_is_a_dead_letter_and_no_outage(each_plant: Plant) -> None:
+    plant = each_plant
+    _forbid(plant.pages.engine, "/p/7")
+    with serve(LinkedSite(pages=30, links=10, size=1_000)) as site:
+        job = plant.submit(site.url)
+        plant.run()
+        assert len(site.hits) == 30
+    (letter,) = plant.pages.dead_letters(job)
+    assert letter.url.endswith("/p/7")
+    assert letter.reason == "internal_error"
+    assert letter.detail.startswith("RowRefused: ")
+    assert "rule" in letter.detail
+    assert plant.pages.count(job) == 29
+    counters = plant.counters(job)
+    assert counters.reconciles
+    assert (counters.done, counters.dead) == (29, 1)
+    assert plant.watch.outages()[Need.DATABASE] == 0
+    asked = [entry.ask.url for batch in Ledger(plant.pages.engine).batches(letter.host) for entry in batch]
+    assert len(asked) == len(set(asked)) == 30
+    records = b"".join(gzip.decompress(path.read_bytes()) for path in plant.root.glob("*/*.warc.gz"))
+    assert records.count(b"WARC-Type: response") == 30, "nothing is archived twice"
 
 
 def test_a_slice_told_to_stop_gives_slow_fetches_back_unharmed(plant: Plant) -> None:

@@ -24,7 +24,7 @@ import structlog
 from shoal.core.domain import registrable_domain
 from shoal.core.model import Lane, Lease, LeaseBatch, Mark, Outcome, SettleReport
 from shoal.core.retry import signal_of
-from shoal.errors import FetchError, Unavailable
+from shoal.errors import FetchError, RowRefused, Unavailable
 from shoal.frontier.frontier import Frontier
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
@@ -365,15 +365,23 @@ class Slice:
 
     async def _deliver_apart(self, results: list[Result], error: Exception) -> None:
         """One result that no store can take must not drag its neighbours along."""
+        if len(results) == 1:
+            await self._deliver([self._refused(results[0], error)])
+            return
         for result in results:
-            if len(results) > 1:
-                await self._deliver([result])
-            elif result.settlement.reason == "internal_error":
+            await self._deliver([result])
+
+    def _refused(self, result: Result, error: Exception) -> Result:
+        """What to deliver instead: the request is given up, and what was asked for it is in the ledger if possible."""
+        lease = result.settlement.lease
+        if result.settlement.reason == "internal_error":
+            if not result.asks:
                 raise error
-            else:
-                self._contexts[result.settlement.lease.job].links.forget()  # its links do not arrive either
-                failure = FetchError("internal_error", f"{type(error).__name__}: {error}")
-                await self._deliver([given_up(result.settlement.lease, Outcome.DEAD, failure)])
+            return replace(result, asks=())
+        if context := self._contexts.get(lease.job):
+            context.links.forget()  # its links do not arrive either
+        failure = FetchError("internal_error", f"{type(error).__name__}: {error}")
+        return replace(given_up(lease, Outcome.DEAD, failure), asks=result.asks)
 
     async def _renew_all(self) -> None:
         while True:
@@ -453,7 +461,7 @@ class Slice:
         asks = self._tools.visitor.loose_ends()
         try:
             await self._in_thread(lambda: self._tools.delivery.note(asks))
-        except Unavailable as exc:
+        except (Unavailable, RowRefused) as exc:
             log.warning("ledger_failed", error=str(exc), asks=len(asks))
 
     async def _give_back(self, leases: list[Lease]) -> None:
