@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
+import structlog
 from sqlalchemy.engine import Engine
 
 from shoal.control import Control, Ending
@@ -38,6 +40,7 @@ from shoal.store.ledger import Ledger
 from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow, PageStore
 from shoal.store.robots import RobotsStore
 from shoal.wiring import no_ring
+from shoal.worker import slice as the_slice
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.outbound import Outbound
@@ -309,6 +312,44 @@ def test_a_slice_told_to_stop_gives_slow_fetches_back_unharmed(plant: Plant) -> 
     assert (counters.queued, counters.leased, counters.lost, counters.retries) == (1, 0, 0, 0)
     (batch,) = Ledger(plant.pages.engine).batches(site.url.removeprefix("http://").rstrip("/"))
     assert [(entry.ask.job, entry.ask.status, entry.ask.reason) for entry in batch] == [(job, 0, "interrupted")]
+
+
+def test_a_slice_that_ends_in_an_outage_waits_for_the_store_without_spinning(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant.pages.failures = 4
+    waits: list[float] = []
+
+    def stop_and_watch(run: Slice) -> None:
+        loop = asyncio.get_running_loop()
+        call_at = loop.call_at
+
+        def watched(when: float, *args: Any, **options: Any) -> asyncio.TimerHandle:
+            waits.append(when)
+            return call_at(when, *args, **options)
+
+        loop.call_later(0.4, run.stop)
+        loop.call_later(0.6, lambda: monkeypatch.setattr(loop, "call_at", watched))
+        loop.call_later(1.2, monkeypatch.undo)
+
+    with serve(LinkedSite(pages=3, links=1, size=500)) as site:
+        job = plant.submit(site.url)
+        plant.run(stop_and_watch)
+    assert plant.pages.calls == 5
+    assert plant.counters(job).done == 1
+    assert len(waits) < 30
+
+
+def test_a_store_that_stays_away_does_not_keep_a_slice_from_ending(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(the_slice, "SHORTEST_DELIVERY", timedelta(seconds=0.5))
+    plant.pages.failures = 1_000
+    with serve(LinkedSite(pages=3, links=1, size=500)) as site, structlog.testing.capture_logs() as logs:
+        job = plant.submit(site.url)
+        plant.run(lambda run: asyncio.get_running_loop().call_later(0.4, run.stop), grace_s=0.2)
+    assert [entry["results"] for entry in logs if entry["event"] == "results_abandoned"] == [1]
+    assert (plant.counters(job).done, plant.counters(job).leased) == (0, 1)
 
 
 def test_a_request_that_three_workers_died_with_becomes_a_dead_letter(plant: Plant) -> None:

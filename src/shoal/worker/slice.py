@@ -447,12 +447,14 @@ class Slice:
     async def _deliver_rest(self, deliverer: asyncio.Task[None]) -> None:
         """A store that stays down must not keep a worker from stopping: its leases run out, and others repeat them."""
         patience_s = max(self._limits.grace, SHORTEST_DELIVERY).total_seconds()
+        deliverer.add_done_callback(lambda _task: self._wake.set())
         while not self._desk.empty and not deliverer.done():
-            if self._stop.is_set() and time.monotonic() - self._stopped_at > patience_s:
+            left_s = self._stopped_at + patience_s - time.monotonic() if self._stop.is_set() else patience_s
+            if left_s <= 0:
                 log.error("results_abandoned", results=self._desk.undelivered)
                 return
             self._results_wait.set()
-            await asyncio.sleep(0.005)
+            await self._wait(left_s)
         if deliverer.done():
             await deliverer
 
