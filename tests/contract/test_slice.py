@@ -50,7 +50,7 @@ from shoal.worker.slice import Slice, SliceLimits, SliceReport, SliceTools
 from shoal.worker.visit import Visitor
 from tests.contract.api import DATABASES, database_of
 from tests.site.generated import LinkedSite, SlowSite, StatusSite
-from tests.site.reply import page, redirect
+from tests.site.reply import Reply, page, redirect
 from tests.site.server import serve
 from tests.waiting import wait_until
 
@@ -312,6 +312,24 @@ def test_a_slice_told_to_stop_gives_slow_fetches_back_unharmed(plant: Plant) -> 
     assert (counters.queued, counters.leased, counters.lost, counters.retries) == (1, 0, 0, 0)
     (batch,) = Ledger(plant.pages.engine).batches(site.url.removeprefix("http://").rstrip("/"))
     assert [(entry.ask.job, entry.ask.status, entry.ask.reason) for entry in batch] == [(job, 0, "interrupted")]
+
+
+def test_a_robots_txt_under_way_when_a_slice_ends_is_left_to_other_workers_at_once(plant: Plant) -> None:
+    with serve(StatusSite({"/robots.txt": [Reply(delay=60)], "/": [page("1")]})) as site:
+        plant.submit(site.url, robots=True)
+        origin = site.url.rstrip("/")
+        free: list[bool] = []
+
+        def stop_soon(run: Slice) -> None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(0.4, lambda: free.append(plant.frontier.claim_robots(origin)))
+            loop.call_later(0.5, run.stop)
+
+        report = plant.run(stop_soon, grace_s=0.2)
+        assert [hit.target for hit in site.hits] == ["/robots.txt"]
+    assert report.given_back == 1
+    assert free == [False]
+    assert plant.frontier.claim_robots(origin)
 
 
 def test_a_slice_that_ends_in_an_outage_waits_for_the_store_without_spinning(
