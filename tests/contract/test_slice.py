@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import gzip
 import sqlite3
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.proxies import ProxyDesk
+from shoal.frontier.scripts import connect
 from shoal.frontier.watch import Watch
 from shoal.intake import Caps, Intake
 from shoal.proxy_pools import ProxyPools
@@ -95,6 +96,7 @@ class Plant:
     pages: Troubled
     root: Path
     desk: ProxyDesk
+    prefix: str
 
     def submit(self, url: str, **settings: object) -> str:
         spec = JobSpec.model_validate({"urls": [url], "rate": "unlimited", "robots": False, **settings})
@@ -173,7 +175,7 @@ def _plant(valkey_url: str, tmp_path: Path, database: str | None = None) -> Gene
     prefix = f"slice-{uuid4().hex[:8]}"
     frontier, watch = Frontier.at(f"{valkey_url}?db=2", prefix), Watch.at(f"{valkey_url}?db=2", prefix)
     desk = ProxyDesk.at(f"{valkey_url}?db=2", prefix)
-    yield Plant(frontier, watch, JobStore(engine), Troubled(engine), tmp_path / "archive", desk)
+    yield Plant(frontier, watch, JobStore(engine), Troubled(engine), tmp_path / "archive", desk, prefix)
     desk.close_connections()
     frontier.close_connections()
     watch.close_connections()
@@ -370,6 +372,50 @@ def test_a_store_that_stays_away_does_not_keep_a_slice_from_ending(
     assert (plant.counters(job).done, plant.counters(job).leased) == (0, 1)
 
 
+class LateRenewal(Frontier):
+    """A frontier whose first renewal arrives when something else has happened."""
+
+    after: Callable[[], object] = staticmethod(lambda: None)
+    lost: frozenset[int] = frozenset()
+
+    def renew(self, groups: Iterable[int], lease_for: timedelta) -> frozenset[int]:
+        self.after()
+        self.after = lambda: None
+        lost = super().renew(groups, lease_for)
+        self.lost |= lost
+        return lost
+
+
+def _run_with_late_renewal(plant: Plant, frontier: LateRenewal) -> list[int]:
+    """How many groups of leases the slice says to have lost, each time."""
+    with structlog.testing.capture_logs() as logs:
+        replace(plant, frontier=frontier).run(lease_s=1)
+    return [entry["groups"] for entry in logs if entry["event"] == "leases_lost"]
+
+
+@pytest.fixture
+def late_renewal(valkey_url: str, plant: Plant) -> Generator[LateRenewal]:
+    frontier = LateRenewal(connect(f"{valkey_url}?db=2"), plant.prefix)
+    yield frontier
+    frontier.close_connections()
+
+
+def test_leases_that_were_settled_during_a_renewal_are_not_lost(plant: Plant, late_renewal: LateRenewal) -> None:
+    with serve(SlowSite(delay=0.6, pages=2)) as site:
+        job = plant.submit(site.url)
+        late_renewal.after = lambda: wait_until(lambda: plant.counters(job).done == 1)
+        assert _run_with_late_renewal(plant, late_renewal) == []
+    assert len(late_renewal.lost) == 1
+    assert plant.counters(job).done == 2
+
+
+def test_leases_that_others_have_taken_over_are_said_to_be_lost(plant: Plant, late_renewal: LateRenewal) -> None:
+    with serve(SlowSite(delay=3, pages=1)) as site:
+        plant.submit(site.url)
+        late_renewal.after = lambda: wait_until(lambda: plant.frontier.reap()[0] == 1)
+        assert _run_with_late_renewal(plant, late_renewal)[0] == 1
+
+
 def test_a_request_that_three_workers_died_with_becomes_a_dead_letter(plant: Plant) -> None:
     with serve(LinkedSite(pages=5, links=3, size=500)) as site:
         job = plant.submit(site.url)
@@ -388,7 +434,7 @@ def test_requests_of_a_job_that_the_database_does_not_have_are_left_to_others(pl
     with serve(LinkedSite(pages=5, links=3, size=500)) as site:
         job = plant.submit(site.url)
         empty = open_database(f"sqlite:///{tmp_path / 'empty.db'}")
-        Plant(plant.frontier, plant.watch, JobStore(empty), plant.pages, plant.root, plant.desk).run()
+        replace(plant, jobs=JobStore(empty)).run()
         empty.dispose()
         assert not site.hits
     status = plant.control.status(job)

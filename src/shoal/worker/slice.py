@@ -114,10 +114,18 @@ class _Desk:
     visits: dict[asyncio.Task[None], Lease] = field(default_factory=dict[asyncio.Task[None], Lease])
     results: list[Result] = field(default_factory=list[Result])
     delivering: list[Result] = field(default_factory=list[Result])
+    settling: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    """Visits that settle their lease themselves."""
 
     def groups(self) -> set[int]:
+        """Of all leases: none may run out before it is settled."""
         under_way = {lease.group for lease in self.visits.values()}
         return under_way | {r.settlement.lease.group for r in (*self.results, *self.delivering)}
+
+    def held_groups(self) -> set[int]:
+        """Of leases that nobody has begun to settle: the frontier must know them."""
+        under_way = {lease.group for visit, lease in self.visits.items() if visit not in self.settling}
+        return under_way | {result.settlement.lease.group for result in self.results}
 
     def serving(self, queue: str) -> int:
         """Visits under way for a lane."""
@@ -305,6 +313,8 @@ class Slice:
             failed = put_off(lease, exc.reason, INTRODUCE_DELAY)
             return replace(failed, settlement=replace(failed.settlement, signal=signal_of(exc.reason)))
         domain = registrable_domain(host)
+        if visit := asyncio.current_task():
+            self._desk.settling.add(visit)
         try:
             report = await self._in_thread(lambda: self._tools.frontier.meet(lease, address, domain))
         except Unavailable as exc:
@@ -315,6 +325,7 @@ class Slice:
 
     def _visited(self, task: asyncio.Task[None]) -> None:
         lease = self._desk.visits.pop(task)
+        self._desk.settling.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):  # not SystemExit: that is about this process, not about the page
             request_id = self._request_id(lease.job)
@@ -396,6 +407,7 @@ class Slice:
                 log.warning("renew_failed", error=str(exc))
                 continue
             self._outages.over(Place.RENEWAL)
+            lost &= self._desk.held_groups()  # the last lease of a group may have been settled meanwhile
             if lost:
                 log.warning("leases_lost", groups=len(lost))
 
