@@ -361,7 +361,8 @@ class Slice:
                 await asyncio.sleep(backoff)
                 backoff = min(backoff * 2, MAX_BACKOFF_S)
             except Exception as exc:
-                log.exception("delivery_refused", results=len(results))
+                trace = None if isinstance(exc, RowRefused) else exc  # else the fault is ours
+                log.error("delivery_refused", results=len(results), error=str(exc), exc_info=trace)
                 await self._deliver_apart(results, exc)
                 return
             else:
