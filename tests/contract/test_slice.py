@@ -29,26 +29,31 @@ from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.proxies import ProxyDesk
+from shoal.frontier.rebuild import Rebuild
 from shoal.frontier.scripts import connect
 from shoal.frontier.watch import Watch
 from shoal.intake import Caps, Intake
 from shoal.proxy_pools import ProxyPools
+from shoal.recovery import Recovery
 from shoal.store.archive import ArchiveReader, ArchiveWriter
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
+from shoal.store.epochs import Epochs
 from shoal.store.jobs import JobStore, NewJob
 from shoal.store.ledger import Ledger
 from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow, PageStore
 from shoal.store.robots import RobotsStore
 from shoal.wiring import no_ring
-from shoal.worker import slice as the_slice
+from shoal.worker import drain
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
+from shoal.worker.kit import SliceLimits, SliceReport, SliceTools
 from shoal.worker.outbound import Outbound
 from shoal.worker.proxies import ProxyLender
 from shoal.worker.shelf import RobotsShelf
-from shoal.worker.slice import Slice, SliceLimits, SliceReport, SliceTools
+from shoal.worker.slice import Slice
 from shoal.worker.visit import Visitor
+from tests import servers
 from tests.contract.api import DATABASES, database_of
 from tests.site.generated import LinkedSite, SlowSite, StatusSite
 from tests.site.reply import Reply, page, redirect
@@ -97,6 +102,7 @@ class Plant:
     root: Path
     desk: ProxyDesk
     prefix: str
+    look: Callable[[], None] = lambda: None
 
     def submit(self, url: str, **settings: object) -> str:
         spec = JobSpec.model_validate({"urls": [url], "rate": "unlimited", "robots": False, **settings})
@@ -114,6 +120,10 @@ class Plant:
     @property
     def control(self) -> Control:
         return Control(self.frontier, self.jobs, self.pages, self.intake, self.ending, no_ring)
+
+    def recovery(self, rebuild: Rebuild) -> Recovery:
+        epochs, archive = Epochs(self.pages.engine, self.prefix), ArchiveReader(self.root)
+        return Recovery(self.frontier, rebuild, epochs, self.jobs, self.pages, archive, self.ending.finalise, no_ring)
 
     def run(
         self, after: Callable[[Slice], object] = lambda _slice: None, grace_s: float = 1.0, lease_s: float = 60
@@ -138,6 +148,7 @@ class Plant:
                 lambda: None,
                 self.ending.finalise,
                 threads,
+                self.look,
             )
             run = Slice(tools, limits, {})
             try:
@@ -194,6 +205,28 @@ def test_a_slice_crawls_a_site_to_its_end_and_says_so(plant: Plant) -> None:
     for row in pages:
         assert row.archive is not None
         assert ArchiveReader(plant.root).read(row.archive).url == row.url
+
+
+def test_a_slice_has_a_server_that_was_started_anew_looked_at_before_it_fetches(tmp_path: Path) -> None:
+    with (
+        servers.running(servers.valkey()) as url,
+        _plant(url, tmp_path) as plant,
+        serve(LinkedSite(pages=20, links=5, size=500)) as site,
+    ):
+        job = plant.submit(site.url)
+        rebuild = Rebuild.at(f"{url}?db=2", plant.prefix)
+        rebuild.trust("the run before")
+        fetched: list[int] = []
+
+        def look() -> None:
+            fetched.append(len(site.hits))
+            plant.recovery(rebuild).look()
+
+        replace(plant, look=look).run()
+        assert fetched == [0], "and not again, once it is trusted"
+        assert rebuild.trusted() == rebuild.server()
+        assert plant.counters(job).done == len(site.hits) == 20
+        rebuild.close_connections()
 
 
 def test_a_database_that_keeps_every_thread_waiting_costs_no_lease(plant: Plant, tmp_path: Path) -> None:
@@ -363,7 +396,7 @@ def test_a_slice_that_ends_in_an_outage_waits_for_the_store_without_spinning(
 def test_a_store_that_stays_away_does_not_keep_a_slice_from_ending(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(the_slice, "SHORTEST_DELIVERY", timedelta(seconds=0.5))
+    monkeypatch.setattr(drain, "SHORTEST_DELIVERY", timedelta(seconds=0.5))
     plant.pages.failures = 1_000
     with serve(LinkedSite(pages=3, links=1, size=500)) as site, structlog.testing.capture_logs() as logs:
         job = plant.submit(site.url)
