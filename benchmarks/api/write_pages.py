@@ -10,7 +10,7 @@ from benchmarks.api.urls import url
 from shoal.core.url import parse
 from shoal.store.database import open_database
 from shoal.store.pages import PageRow, PageStore
-from shoal.worker.slice import BATCH_SIZE
+from shoal.worker.deliverer import BATCH_SIZE
 
 
 def write(database: str, job: str, first: int, count: int, pause_s: float = 0.0) -> None:

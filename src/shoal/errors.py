@@ -13,6 +13,7 @@
     │   ├── Unfinished        a submission is recorded, but not under way yet; carries the job
     │   ├── StoreUnavailable
     │   └── ArchiveUnavailable
+    ├── RowRefused            the database works, and will never take this row
     └── FetchError            one page could not be fetched; carries a stable reason
 
 A class's docstring is its default message. A message says what happened, where, and what to do now.
@@ -98,6 +99,10 @@ class StoreUnavailable(Unavailable):
 
 class ArchiveUnavailable(Unavailable):
     """The archive cannot be written."""
+
+
+class RowRefused(ShoalError):
+    """The database does not take this row."""
 
 
 class FetchError(ShoalError):

@@ -108,6 +108,7 @@ def test_the_log_of_a_mistake_has_the_request_id(desk: Desk, failing: Callable[[
         (errors.StoreUnavailable("bad"), 503),
         (errors.ArchiveUnavailable("bad"), 503),
         (errors.Unfinished("job1", errors.RedisUnavailable("bad")), 503),
+        (errors.RowRefused("bad"), 500),
         (errors.FetchError("timeout"), 500),
         (errors.ShoalError("bad"), 500),
         (KeyError("bad"), 500),
@@ -131,7 +132,7 @@ def test_every_error_has_its_status(failing: Callable[[Exception], Any], exc: Ex
 
 def test_every_error_of_ours_is_answered_on_purpose(failing: Callable[[Exception], Any]) -> None:
     """A new one must not become a mistake of our own by oversight."""
-    known = {errors.ShoalError, errors.FetchError, *_descendants(errors.FetchError)}
+    known = {errors.ShoalError, errors.RowRefused, errors.FetchError, *_descendants(errors.FetchError)}
     for kind in _descendants(errors.ShoalError) - known:
         exc = kind.__new__(kind)
         Exception.__init__(exc, "made for a test")

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Engine
 
 from shoal.core.ledger import Ask
 from shoal.core.manners import LimitSource
-from shoal.errors import StoreUnavailable
+from shoal.errors import RowRefused
 from shoal.store import tables
 from shoal.store.database import open_database
 from shoal.store.ledger import JobShare, Ledger, LimitInForce, RobotsInForce, Span
@@ -86,7 +86,7 @@ def test_a_line_of_robots_txt_may_hold_anything(engine: Engine, ledger: Ledger) 
 def test_pages_and_entries_are_written_together_or_not_at_all(engine: Engine, ledger: Ledger) -> None:
     row = PageRow("job1", 1, "http://shop.example/", HOST, 200, 0, 0, "", "", 1, 1.0, NOON)
     store = PageStore(engine)
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(RowRefused):
         store.write([row], [], [], [_ask(), _ask(url="http://x/", reason=None)])
     assert (store.count("job1"), _count(engine)) == (0, 0)
     store.write([row], [], [], [_ask()])

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import sqlite3
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
+import structlog
 from sqlalchemy.engine import Engine
 
 from shoal.control import Control, Ending
@@ -25,27 +29,35 @@ from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.proxies import ProxyDesk
+from shoal.frontier.rebuild import Rebuild
+from shoal.frontier.scripts import connect
 from shoal.frontier.watch import Watch
 from shoal.intake.intake import Caps, Intake
 from shoal.intake.replay import Replays
 from shoal.proxy_pools import ProxyPools
+from shoal.recovery import Recovery
 from shoal.store.archive import ArchiveReader, ArchiveWriter
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
+from shoal.store.epochs import Epochs
 from shoal.store.jobs import JobStore, NewJob
 from shoal.store.ledger import Ledger
 from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow, PageStore
 from shoal.store.robots import RobotsStore
 from shoal.wiring import no_ring
+from shoal.worker import drain
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
+from shoal.worker.kit import SliceLimits, SliceReport, SliceTools
 from shoal.worker.outbound import Outbound
 from shoal.worker.proxies import ProxyLender
 from shoal.worker.shelf import RobotsShelf
-from shoal.worker.slice import Slice, SliceLimits, SliceReport, SliceTools
+from shoal.worker.slice import Slice
 from shoal.worker.visit import Visitor
+from tests import servers
+from tests.contract.api import DATABASES, database_of
 from tests.site.generated import LinkedSite, SlowSite, StatusSite
-from tests.site.reply import page, redirect
+from tests.site.reply import Reply, page, redirect
 from tests.site.server import serve
 from tests.waiting import wait_until
 
@@ -90,6 +102,8 @@ class Plant:
     pages: Troubled
     root: Path
     desk: ProxyDesk
+    prefix: str
+    look: Callable[[], None] = lambda: None
 
     def submit(self, url: str, **settings: object) -> str:
         spec = JobSpec.model_validate({"urls": [url], "rate": "unlimited", "robots": False, **settings})
@@ -108,6 +122,10 @@ class Plant:
     @property
     def control(self) -> Control:
         return Control(self.frontier, self.jobs, self.pages, self.intake, self.ending, no_ring)
+
+    def recovery(self, rebuild: Rebuild) -> Recovery:
+        epochs, archive = Epochs(self.pages.engine, self.prefix), ArchiveReader(self.root)
+        return Recovery(self.frontier, rebuild, epochs, self.jobs, self.pages, archive, self.ending.finalise, no_ring)
 
     def run(
         self, after: Callable[[Slice], object] = lambda _slice: None, grace_s: float = 1.0, lease_s: float = 60
@@ -132,6 +150,7 @@ class Plant:
                 lambda: None,
                 self.ending.finalise,
                 threads,
+                self.look,
             )
             run = Slice(tools, limits, {})
             try:
@@ -151,11 +170,25 @@ class Plant:
 
 @pytest.fixture
 def plant(valkey_url: str, tmp_path: Path) -> Generator[Plant]:
-    engine = open_database(f"sqlite:///{tmp_path / 'shoal.db'}")
+    """A plant on SQLite."""
+    with _plant(valkey_url, tmp_path) as plant:
+        yield plant
+
+
+@pytest.fixture(params=DATABASES)
+def each_plant(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Plant]:
+    """A plant on each database."""
+    with _plant(valkey_url, tmp_path, database_of(request)) as plant:
+        yield plant
+
+
+@contextmanager
+def _plant(valkey_url: str, tmp_path: Path, database: str | None = None) -> Generator[Plant]:
+    engine = open_database(database or f"sqlite:///{tmp_path / 'shoal.db'}")
     prefix = f"slice-{uuid4().hex[:8]}"
     frontier, watch = Frontier.at(f"{valkey_url}?db=2", prefix), Watch.at(f"{valkey_url}?db=2", prefix)
     desk = ProxyDesk.at(f"{valkey_url}?db=2", prefix)
-    yield Plant(frontier, watch, JobStore(engine), Troubled(engine), tmp_path / "archive", desk)
+    yield Plant(frontier, watch, JobStore(engine), Troubled(engine), tmp_path / "archive", desk, prefix)
     desk.close_connections()
     frontier.close_connections()
     watch.close_connections()
@@ -174,6 +207,28 @@ def test_a_slice_crawls_a_site_to_its_end_and_says_so(plant: Plant) -> None:
     for row in pages:
         assert row.archive is not None
         assert ArchiveReader(plant.root).read(row.archive).url == row.url
+
+
+def test_a_slice_has_a_server_that_was_started_anew_looked_at_before_it_fetches(tmp_path: Path) -> None:
+    with (
+        servers.running(servers.valkey()) as url,
+        _plant(url, tmp_path) as plant,
+        serve(LinkedSite(pages=20, links=5, size=500)) as site,
+    ):
+        job = plant.submit(site.url)
+        rebuild = Rebuild.at(f"{url}?db=2", plant.prefix)
+        rebuild.trust("the run before")
+        fetched: list[int] = []
+
+        def look() -> None:
+            fetched.append(len(site.hits))
+            plant.recovery(rebuild).look()
+
+        replace(plant, look=look).run()
+        assert fetched == [0], "and not again, once it is trusted"
+        assert rebuild.trusted() == rebuild.server()
+        assert plant.counters(job).done == len(site.hits) == 20
+        rebuild.close_connections()
 
 
 def test_a_database_that_keeps_every_thread_waiting_costs_no_lease(plant: Plant, tmp_path: Path) -> None:
@@ -246,6 +301,40 @@ def test_a_result_that_no_store_can_take_does_not_drag_its_neighbours_along(plan
     assert (counters.done, counters.dead) == (29, 1)
 
 
+def _forbid(engine: Engine, page: str) -> None:
+    """From now on the database itself refuses rows of this page."""
+    if engine.dialect.name == "sqlite":
+        rule = f"""CREATE TRIGGER rule BEFORE INSERT ON pages WHEN new.url LIKE '%{page}'
+                   BEGIN SELECT RAISE(ABORT, 'against the rule'); END"""
+    else:
+        rule = f"ALTER TABLE pages ADD CONSTRAINT rule CHECK (url NOT LIKE '%{page}')"
+    with engine.begin() as connection:
+        connection.exec_driver_sql(rule.replace("%", "%%") if engine.dialect.name == "postgresql" else rule)
+
+
+def test_a_row_that_the_database_refuses_is_a_dead_letter_and_no_outage(each_plant: Plant) -> None:
+    plant = each_plant
+    _forbid(plant.pages.engine, "/p/7")
+    with serve(LinkedSite(pages=30, links=10, size=1_000)) as site:
+        job = plant.submit(site.url)
+        plant.run()
+        assert len(site.hits) == 30
+    (letter,) = plant.pages.dead_letters(job)
+    assert letter.url.endswith("/p/7")
+    assert letter.reason == "internal_error"
+    assert letter.detail.startswith("RowRefused: ")
+    assert "rule" in letter.detail
+    assert plant.pages.count(job) == 29
+    counters = plant.counters(job)
+    assert counters.reconciles
+    assert (counters.done, counters.dead) == (29, 1)
+    assert plant.watch.outages()[Need.DATABASE] == 0
+    asked = [entry.ask.url for batch in Ledger(plant.pages.engine).batches(letter.host) for entry in batch]
+    assert len(asked) == len(set(asked)) == 30
+    records = b"".join(gzip.decompress(path.read_bytes()) for path in plant.root.glob("*/*.warc.gz"))
+    assert records.count(b"WARC-Type: response") == 30, "nothing is archived twice"
+
+
 def test_a_slice_told_to_stop_gives_slow_fetches_back_unharmed(plant: Plant) -> None:
     with serve(SlowSite(delay=60, pages=3)) as site:
         job = plant.submit(site.url)
@@ -260,6 +349,106 @@ def test_a_slice_told_to_stop_gives_slow_fetches_back_unharmed(plant: Plant) -> 
     assert (counters.queued, counters.leased, counters.lost, counters.retries) == (1, 0, 0, 0)
     (batch,) = Ledger(plant.pages.engine).batches(site.url.removeprefix("http://").rstrip("/"))
     assert [(entry.ask.job, entry.ask.status, entry.ask.reason) for entry in batch] == [(job, 0, "interrupted")]
+
+
+def test_a_robots_txt_under_way_when_a_slice_ends_is_left_to_other_workers_at_once(plant: Plant) -> None:
+    with serve(StatusSite({"/robots.txt": [Reply(delay=60)], "/": [page("1")]})) as site:
+        plant.submit(site.url, robots=True)
+        origin = site.url.rstrip("/")
+        free: list[bool] = []
+
+        def stop_soon(run: Slice) -> None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(0.4, lambda: free.append(plant.frontier.claim_robots(origin)))
+            loop.call_later(0.5, run.stop)
+
+        report = plant.run(stop_soon, grace_s=0.2)
+        assert [hit.target for hit in site.hits] == ["/robots.txt"]
+    assert report.given_back == 1
+    assert free == [False]
+    assert plant.frontier.claim_robots(origin)
+
+
+def test_a_slice_that_ends_in_an_outage_waits_for_the_store_without_spinning(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant.pages.failures = 4
+    waits: list[float] = []
+
+    def stop_and_watch(run: Slice) -> None:
+        loop = asyncio.get_running_loop()
+        call_at = loop.call_at
+
+        def watched(when: float, *args: Any, **options: Any) -> asyncio.TimerHandle:
+            waits.append(when)
+            return call_at(when, *args, **options)
+
+        loop.call_later(0.4, run.stop)
+        loop.call_later(0.6, lambda: monkeypatch.setattr(loop, "call_at", watched))
+        loop.call_later(1.2, monkeypatch.undo)
+
+    with serve(LinkedSite(pages=3, links=1, size=500)) as site:
+        job = plant.submit(site.url)
+        plant.run(stop_and_watch)
+    assert plant.pages.calls == 5
+    assert plant.counters(job).done == 1
+    assert len(waits) < 30
+
+
+def test_a_store_that_stays_away_does_not_keep_a_slice_from_ending(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain, "SHORTEST_DELIVERY", timedelta(seconds=0.5))
+    plant.pages.failures = 1_000
+    with serve(LinkedSite(pages=3, links=1, size=500)) as site, structlog.testing.capture_logs() as logs:
+        job = plant.submit(site.url)
+        plant.run(lambda run: asyncio.get_running_loop().call_later(0.4, run.stop), grace_s=0.2)
+    assert [entry["results"] for entry in logs if entry["event"] == "results_abandoned"] == [1]
+    assert (plant.counters(job).done, plant.counters(job).leased) == (0, 1)
+
+
+class LateRenewal(Frontier):
+    """A frontier whose first renewal arrives when something else has happened."""
+
+    after: Callable[[], object] = staticmethod(lambda: None)
+    lost: frozenset[int] = frozenset()
+
+    def renew(self, groups: Iterable[int], lease_for: timedelta) -> frozenset[int]:
+        self.after()
+        self.after = lambda: None
+        lost = super().renew(groups, lease_for)
+        self.lost |= lost
+        return lost
+
+
+def _run_with_late_renewal(plant: Plant, frontier: LateRenewal) -> list[int]:
+    """How many groups of leases the slice says to have lost, each time."""
+    with structlog.testing.capture_logs() as logs:
+        replace(plant, frontier=frontier).run(lease_s=1)
+    return [entry["groups"] for entry in logs if entry["event"] == "leases_lost"]
+
+
+@pytest.fixture
+def late_renewal(valkey_url: str, plant: Plant) -> Generator[LateRenewal]:
+    frontier = LateRenewal(connect(f"{valkey_url}?db=2"), plant.prefix)
+    yield frontier
+    frontier.close_connections()
+
+
+def test_leases_that_were_settled_during_a_renewal_are_not_lost(plant: Plant, late_renewal: LateRenewal) -> None:
+    with serve(SlowSite(delay=0.6, pages=2)) as site:
+        job = plant.submit(site.url)
+        late_renewal.after = lambda: wait_until(lambda: plant.counters(job).done == 1)
+        assert _run_with_late_renewal(plant, late_renewal) == []
+    assert len(late_renewal.lost) == 1
+    assert plant.counters(job).done == 2
+
+
+def test_leases_that_others_have_taken_over_are_said_to_be_lost(plant: Plant, late_renewal: LateRenewal) -> None:
+    with serve(SlowSite(delay=3, pages=1)) as site:
+        plant.submit(site.url)
+        late_renewal.after = lambda: wait_until(lambda: plant.frontier.reap()[0] == 1)
+        assert _run_with_late_renewal(plant, late_renewal)[0] == 1
 
 
 def test_a_request_that_three_workers_died_with_becomes_a_dead_letter(plant: Plant) -> None:
@@ -280,7 +469,7 @@ def test_requests_of_a_job_that_the_database_does_not_have_are_left_to_others(pl
     with serve(LinkedSite(pages=5, links=3, size=500)) as site:
         job = plant.submit(site.url)
         empty = open_database(f"sqlite:///{tmp_path / 'empty.db'}")
-        Plant(plant.frontier, plant.watch, JobStore(empty), plant.pages, plant.root, plant.desk).run()
+        replace(plant, jobs=JobStore(empty)).run()
         empty.dispose()
         assert not site.hits
     status = plant.control.status(job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from sqlalchemy.engine import Engine
 
 from shoal.core.model import Counters, HostSpeed, JobState, JobStatus, Lane
 from shoal.core.spec import JobSpec
-from shoal.errors import InputError, StoreUnavailable
+from shoal.errors import InputError, RowRefused, StoreUnavailable
 from shoal.store import dead as dead_letters
 from shoal.store.claims import Claim, Claimed
 from shoal.store.database import open_database
@@ -82,9 +83,47 @@ def test_reading_goes_on_where_it_stopped_and_sees_only_its_job(engine: Engine) 
 def test_a_batch_is_written_whole_or_not_at_all(engine: Engine) -> None:
     store = PageStore(engine)
     broken = _page(2, url=None)
-    with pytest.raises(StoreUnavailable, match=r"NOT NULL|not-null"):
+    with pytest.raises(RowRefused, match=r"NOT NULL|not-null"):
         store.write([_page(1), broken], [], [])
     assert store.count("job") == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"size": 2**70}, r"too large|out of range"),
+        ({"content_type": "\udc80"}, "surrogates"),
+        ({"host": None}, r"NOT NULL|not-null"),
+    ],
+)
+def test_a_row_that_cannot_be_stored_is_no_outage(engine: Engine, changes: dict[str, object], message: str) -> None:
+    store = PageStore(engine)
+    with pytest.raises(RowRefused, match=message):
+        store.write([_page(1), _page(2, **changes)], [], [])
+    store.write([_page(1)], [], [])
+    assert store.count("job") == 1
+
+
+def test_what_only_postgresql_refuses_is_no_outage_either(postgres: Postgres) -> None:
+    engine = open_database(postgres.new_database())
+    store = PageStore(engine)
+    with pytest.raises(RowRefused, match="NUL"):
+        store.write([_page(1, content_type="text/\0html")], [], [])
+    with pytest.raises(RowRefused, match="integer out of range"):
+        store.write([_page(1, size=2**31)], [], [])
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE INDEX ON pages (charset)"))
+    with pytest.raises(RowRefused, match="index row"):
+        store.write([_page(1, charset=random.randbytes(10_000).hex())], [], [])
+    engine.dispose()
+
+
+def test_a_database_without_its_tables_is_an_outage(engine: Engine) -> None:
+    store = PageStore(engine)
+    with engine.begin() as connection:
+        connection.execute(sa.text("DROP TABLE pages"))
+    with pytest.raises(StoreUnavailable, match="pages"):
+        store.write([_page(1)], [], [])
 
 
 def test_two_writers_of_sqlite_wait_for_each_other(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from shoal.core.retry import parse_retry_after
 from shoal.core.robots import EVERYTHING, MAX_BYTES, Robots, RobotsCopy, parse, version_of
@@ -171,6 +172,13 @@ class RobotsCache:
         found = await asyncio.shield(self._ask(url, fetch))
         return found.tell(found.hops)
 
+    async def end(self) -> None:
+        """Nobody waits any more: what is being fetched is left to other workers, who may begin at once."""
+        under_way = list(self._asking.values())
+        for asking in under_way:
+            asking.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
     async def _with_others(self, asking: asyncio.Task[_Known]) -> Rules:
         """Wait for a copy that is being read; who would wait for the host itself had better come again.
 
@@ -192,8 +200,25 @@ class RobotsCache:
         copy = await self._fresh(url.origin)
         if copy is not None:
             return await self._remember(copy)
-        if not await self._shelf.claim(url.origin):
+        if not await self._claim(url.origin):
             raise FetchError("robots_pending", "another worker is fetching the robots.txt")
+        try:
+            return await self._find_anew(url, fetch)
+        except asyncio.CancelledError:
+            await self._shelf.give_up(url.origin)
+            raise
+
+    async def _claim(self, origin: str) -> bool:
+        """Interrupted, it is waited for all the same: a claim that comes too late would be nobody's."""
+        claiming = asyncio.ensure_future(self._shelf.claim(origin))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            if await claiming:
+                await self._shelf.give_up(origin)
+            raise
+
+    async def _find_anew(self, url: Url, fetch: Fetch) -> _Known:
         copy = await self._fresh(url.origin)  # whoever had the claim before us may have been quick
         if copy is not None:
             return _read(copy)
@@ -207,7 +232,7 @@ class RobotsCache:
             return _failed(exc, tuple(inquiry.hops))
         known = replace(_read(copy), hops=tuple(inquiry.hops))
         if known.rules is not None:
-            await self._shelf.save(copy, known.rules.robots.crawl_delay())
+            await _carried_out(self._shelf.save(copy, known.rules.robots.crawl_delay()))
         return known
 
     async def _remember(self, copy: RobotsCopy) -> _Known:
@@ -302,6 +327,16 @@ class _Inquiry:
             raise
         note(response.status, "")
         return response
+
+
+async def _carried_out(call: Coroutine[Any, Any, None]) -> None:
+    """Interrupted, it is waited for all the same: what was fetched is kept."""
+    task = asyncio.create_task(call)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
 
 
 def _settles(status: int) -> bool:

@@ -1,4 +1,7 @@
-"""Database trouble as our own error, and how long a call has been waiting for the database.
+"""Database trouble as our own errors, and how long a call has been waiting for the database.
+
+Either the database cannot be used, which passes, and then the same call can be made again; or it does not take what it
+was given, and never will.
 
 A locked or frozen database does not fail at once: until it does, the time of the calls under way is all that shows it.
 """
@@ -11,9 +14,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import count
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
-from shoal.errors import StoreUnavailable
+from shoal.errors import RowRefused, StoreUnavailable
+
+_ABOUT_A_ROW = (IntegrityError, DataError, OverflowError, UnicodeEncodeError)
+"""The last two come from drivers that cannot even hand a value over: a huge number, half a character."""
+_LIMIT_EXCEEDED = "54"
+"""PostgreSQL's class of errors about what is too large for it; its driver counts them among the outages."""
 
 _numbers = count()
 _under_way: dict[int, float] = {}
@@ -22,15 +30,23 @@ _under_way: dict[int, float] = {}
 
 @contextmanager
 def translated_errors() -> Generator[None]:
-    """Database trouble as our own error, with its cause in words."""
+    """Database trouble as our own errors, with its cause in words; raises StoreUnavailable and RowRefused."""
     number = next(_numbers)
     _under_way[number] = time.monotonic()
     try:
         yield
-    except (SQLAlchemyError, sqlite3.Error) as exc:
-        raise StoreUnavailable(f"the database refused: {getattr(exc, 'orig', None) or exc}") from exc
+    except (SQLAlchemyError, sqlite3.Error, *_ABOUT_A_ROW) as exc:
+        cause = getattr(exc, "orig", None) or exc
+        if _is_about_a_row(exc, cause):
+            raise RowRefused(f"the database does not take this row: {cause}") from exc
+        raise StoreUnavailable(f"the database refused: {cause}") from exc
     finally:
         del _under_way[number]
+
+
+def _is_about_a_row(exc: Exception, cause: BaseException) -> bool:
+    state: str = getattr(cause, "sqlstate", None) or ""
+    return isinstance(exc, _ABOUT_A_ROW) or state.startswith(_LIMIT_EXCEEDED)
 
 
 def longest_wait_s() -> float:

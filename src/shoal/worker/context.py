@@ -58,3 +58,9 @@ class JobContext:
     def links(self) -> Links:
         """What this process remembers of the job's links."""
         return self.trail.links
+
+
+def request_id_of(contexts: Mapping[str, JobContext], job: str) -> str:
+    """Of a job's submission, for the logs; empty when it is not known here."""
+    context = contexts.get(job)
+    return context.request_id if context else ""

@@ -41,10 +41,15 @@ class Delivery:
         self._keeps_ledger = keeps_ledger
         self._lives = lives
         self._told: Sequence[Result] = ()
-        self._archived: tuple[Sequence[Result], list[PageRow]] = ((), [])
+        self._archived: dict[int, tuple[Result, PageRow]] = {}
+        """Identity of a result that is not delivered yet → the result, its row."""
 
     def deliver(self, results: Sequence[Result]) -> SettleReport:
-        """Store, admit, settle; raises Unavailable, and then the same batch can be delivered again."""
+        """Store, admit, settle.
+
+        Raises Unavailable, and then the same batch can be delivered again; and RowRefused, and then its results can be
+        delivered one by one.
+        """
         rows = self._rows(results)
         items = [item for result in results for item in result.items]
         letters = [result.letter for result in results if result.letter]
@@ -59,7 +64,9 @@ class Delivery:
         for job in report.ended:
             self._archive.close(job)
             self._finalise(job)
-        self._told, self._archived = (), ((), [])
+        self._told = ()
+        for result in results:
+            self._archived.pop(id(result), None)
         return report
 
     def note(self, asks: Sequence[Ask]) -> None:
@@ -79,10 +86,14 @@ class Delivery:
                     pass
 
     def _rows(self, results: Sequence[Result]) -> list[PageRow]:
-        """With their bytes in the archive; those of a batch that comes again, as the database was away, are there."""
-        if results is not self._archived[0]:
-            self._archived = results, self._archive_bodies(results)
-        return self._archived[1]
+        """With their bytes in the archive.
+
+        Those of a batch that comes again, as the database was away, or one by one, as it refused a row, are there.
+        """
+        paged = [result for result in results if result.page]
+        if any(id(result) not in self._archived for result in paged):
+            self._archived = self._archive_bodies(paged)
+        return [self._archived[id(result)][1] for result in paged]
 
     def _asks(self, results: Sequence[Result]) -> list[Ask]:
         """For the ledger, which unlike the rows is not to be told the same twice."""
@@ -96,15 +107,15 @@ class Delivery:
             return []
         return [found for result in results if (found := result.found)]
 
-    def _archive_bodies(self, results: Sequence[Result]) -> list[PageRow]:
-        rows: list[PageRow] = []
+    def _archive_bodies(self, results: Sequence[Result]) -> dict[int, tuple[Result, PageRow]]:
+        rows: dict[int, tuple[Result, PageRow]] = {}
         try:
             for result in results:
                 if result.page and result.exchange:
                     ref = self._archive.append(result.page.job, result.exchange)
-                    rows.append(replace(result.page, archive=ref))
+                    rows[id(result)] = result, replace(result.page, archive=ref)
                 elif result.page:
-                    rows.append(result.page)
+                    rows[id(result)] = result, result.page
             self._archive.flush()
         except BaseException:
             self._archive.abandon()

@@ -30,11 +30,12 @@ from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.doorbell import Doorbell
 from shoal.worker.flights import Flights
+from shoal.worker.kit import SliceLimits, SliceReport, SliceTools
 from shoal.worker.marks import Mark, Marks
 from shoal.worker.outbound import Outbound
 from shoal.worker.proxies import ProxyLender
 from shoal.worker.shelf import RobotsShelf
-from shoal.worker.slice import Slice, SliceLimits, SliceReport, SliceTools
+from shoal.worker.slice import Slice
 from shoal.worker.visit import Visitor
 
 MAX_CONTEXTS = 200

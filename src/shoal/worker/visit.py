@@ -66,7 +66,8 @@ class Visitor:
         return await self._outbound.find_address(host)
 
     async def end(self) -> None:
-        """No more visits for now."""
+        """No more visits for now; what was begun for the sake of interrupted ones ends with them."""
+        await self._robots.end()
         await self._outbound.settle()
 
     async def _visit(self, context: JobContext, lease: Lease, inquiry: Inquiry) -> Result:

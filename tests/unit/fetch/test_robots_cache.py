@@ -556,6 +556,65 @@ def test_a_slow_answer_is_waited_for_however_late_it_is(clock: Clock) -> None:
     assert asyncio.run(main()) == [ROBOTS]
 
 
+@pytest.mark.parametrize("moments", range(12))
+def test_whoever_ends_in_the_middle_of_a_fetch_leaves_it_to_others(moments: int) -> None:
+    async def main() -> tuple[set[str], bool]:
+        web, shelf = robots(CLOSED), Shelf()
+        web.open.clear()
+        cache = RobotsCache(shelf)
+        visit = asyncio.create_task(cache.rules(PAGE, web))
+        for _ in range(moments):
+            await asyncio.sleep(0)
+        visit.cancel()
+        await asyncio.gather(visit, return_exceptions=True)
+        await cache.end()
+        taken = set(shelf.taken)
+        web.open.set()
+        rules = await RobotsCache(shelf).rules(PAGE, web)
+        return taken, rules.asked
+
+    assert asyncio.run(main()) == (set(), True)
+
+
+@pytest.mark.parametrize("moments", range(12))
+def test_whoever_ends_does_not_take_the_turn_of_another(moments: int) -> None:
+    async def main() -> set[str]:
+        shelf = Shelf()
+        shelf.taken.add(ORIGIN)
+        cache = RobotsCache(shelf)
+        visit = asyncio.create_task(cache.rules(PAGE, robots(CLOSED)))
+        for _ in range(moments):
+            await asyncio.sleep(0)
+        visit.cancel()
+        await asyncio.gather(visit, return_exceptions=True)
+        await cache.end()
+        return shelf.taken
+
+    assert asyncio.run(main()) == {ORIGIN}
+
+
+def test_a_copy_that_is_being_saved_when_the_end_comes_is_kept() -> None:
+    class Slow(Shelf):
+        async def save(self, copy: RobotsCopy, crawl_delay: float | None) -> None:
+            saving.set()
+            for _ in range(5):
+                await asyncio.sleep(0)
+            await super().save(copy, crawl_delay)
+
+    saving = asyncio.Event()
+
+    async def main() -> tuple[bool, set[str]]:
+        shelf = Slow()
+        cache = RobotsCache(shelf)
+        visit = asyncio.create_task(cache.rules(PAGE, robots(CLOSED)))
+        await saving.wait()
+        visit.cancel()
+        await cache.end()
+        return ORIGIN in shelf.copies, shelf.taken
+
+    assert asyncio.run(main()) == (True, set())
+
+
 def loads_of(hosts: str, web: Web) -> list[int]:
     """How often the shelf was looked at, after each of these hosts."""
 

@@ -1,0 +1,82 @@
+"""What lies on a slice's desk: visits under way and results not yet delivered, and who waits for a change of these."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from shoal.core.model import Lease
+from shoal.worker.result import Result
+
+
+class Desk:
+    """The leases of one slice, each as a visit or as a result."""
+
+    def __init__(self) -> None:
+        self.visits: dict[asyncio.Task[None], Lease] = {}
+        self.settling: set[asyncio.Task[None]] = set()
+        """Visits that settle their lease themselves."""
+        self.results: list[Result] = []
+        self.delivering: list[Result] = []
+        self.draining = False
+        """Nothing more will come."""
+        self._changed = asyncio.Event()
+        self._results_wait = asyncio.Event()
+
+    def put(self, result: Result) -> None:
+        """What came of a visit, to be delivered."""
+        self.results.append(result)
+        self.hurry()
+
+    def hurry(self) -> None:
+        """Let the results that are there be delivered."""
+        self._results_wait.set()
+
+    async def results_come(self) -> None:
+        """Until there is something to deliver."""
+        await self._results_wait.wait()
+
+    def take_results(self) -> list[Result]:
+        """All that is to be delivered now."""
+        self._results_wait.clear()
+        self.delivering, self.results = self.results, []
+        return self.delivering
+
+    def delivered(self) -> None:
+        """What was taken has arrived."""
+        self.delivering = []
+        self.wake()
+
+    def wake(self) -> None:
+        """Something has happened that whoever waits should look at."""
+        self._changed.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Until something happens on the desk, or this time has passed."""
+        self._changed.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), seconds)
+
+    def groups(self) -> set[int]:
+        """Of all leases: none may run out before it is settled."""
+        under_way = {lease.group for lease in self.visits.values()}
+        return under_way | {r.settlement.lease.group for r in (*self.results, *self.delivering)}
+
+    def held_groups(self) -> set[int]:
+        """Of leases that nobody has begun to settle: the frontier must know them."""
+        under_way = {lease.group for visit, lease in self.visits.items() if visit not in self.settling}
+        return under_way | {result.settlement.lease.group for result in self.results}
+
+    def serving(self, queue: str) -> int:
+        """Visits under way for a lane."""
+        return sum(lease.queue == queue for lease in self.visits.values())
+
+    @property
+    def undelivered(self) -> int:
+        """Results that are not in the stores yet."""
+        return len(self.results) + len(self.delivering)
+
+    @property
+    def empty(self) -> bool:
+        """Is all done?"""
+        return not (self.visits or self.results or self.delivering)

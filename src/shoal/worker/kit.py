@@ -1,0 +1,79 @@
+"""What a slice works with, within which limits, and what it says to have done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+import structlog
+
+from shoal.errors import Unavailable
+from shoal.frontier.frontier import Frontier
+from shoal.worker.context import JobContext
+from shoal.worker.delivery import Delivery
+from shoal.worker.flights import Flights
+from shoal.worker.visit import Visitor
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLimits:
+    """How much a slice does at once, and for how long."""
+
+    queues: tuple[str, ...]
+    sockets: int
+    lease_for: timedelta
+    length: timedelta
+    grace: timedelta
+    slow_sockets: int | None = None
+    """Of these, for slow hosts at most; None is all."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTools:
+    """What a slice works with."""
+
+    frontier: Frontier
+    visitor: Visitor
+    delivery: Delivery
+    context_of: Callable[[str], JobContext | None]
+    """Looks the job up in the database; None when it is not there."""
+    ring: Callable[[], None]
+    """Call another slice: there is more to do than this one can."""
+    finalise: Callable[[str], None]
+    threads: ThreadPoolExecutor
+    look: Callable[[], None] = lambda: None
+    """Find out what a server that was started anew has lost."""
+    flights: Flights | None = None
+    """Knows which visits have begun to fetch; without it, all have."""
+
+    async def in_thread(self, call: Callable[[], T]) -> T:
+        """Make a call of the sync core."""
+        context = copy_context()  # for the log lines: they name the task and its submission
+        return await asyncio.get_running_loop().run_in_executor(self.threads, lambda: context.run(call))
+
+    async def finalise_all(self, jobs: Sequence[str]) -> None:
+        """Write the ends of jobs down; where that fails, whoever looks at the job next does it."""
+        for job in jobs:
+            try:
+                await self.in_thread(lambda job=job: self.finalise(job))
+            except Unavailable as exc:
+                log.warning("finalise_failed", job=job, error=str(exc))
+
+
+@dataclass(slots=True)
+class SliceReport:
+    """What a slice did."""
+
+    pages: int = 0
+    late: int = 0
+    given_back: int = 0
+    work_remains: bool = False
