@@ -185,9 +185,9 @@ def test_a_worker_whose_log_cannot_be_written_goes_on_and_stops_in_order(fleet: 
 
 
 def test_a_worker_that_cannot_start_says_why_and_is_not_tried_again(tmp_path: Path) -> None:
-    done = Shoal(tmp_path, (("SHOAL_REDIS_URL", "redis://127.0.0.1:9"),)).run("worker", timeout_s=30)
-    assert done.code == 1
-    assert done.err.count("cannot reach Redis at redis://127.0.0.1:9") == 1
+    done = Shoal(tmp_path, (("SHOAL_REDIS_URL", "http://127.0.0.1:9"),)).run("worker", timeout_s=30)
+    assert done.code == 2
+    assert done.err.count("'http://127.0.0.1:9' is not a Redis URL") == 1
 
 
 @pytest.mark.long
