@@ -69,10 +69,12 @@ def _engine(url: str, *, many: bool) -> Engine:
 
 
 def _postgresql(url: sa.URL, pool: Mapping[str, int]) -> Engine:
-    from shoal.store.postgres import LIMITS, driver_url
+    from shoal.store.postgres import connect, driver_url
 
-    wanted = {name: value for name, value in LIMITS.items() if name not in url.query}
-    return sa.create_engine(driver_url(url), pool_pre_ping=True, connect_args=wanted, **pool)
+    engine = sa.create_engine(driver_url(url), pool_pre_ping=True, **pool)
+    if engine.dialect.driver == "psycopg":
+        event.listen(engine, "do_connect", connect)
+    return engine
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
