@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -140,7 +139,8 @@ def test_a_second_signal_ends_the_worker_at_once_and_its_code_says_so(fleet: Fle
         wait_until(lambda: len(site.hits) >= 1, within=SOON)
         family = psutil.Process(worker.pid).children(recursive=True)
         worker.send_signal(number)
-        time.sleep(0.5)
+        assert worker.stdout
+        assert any("Warm shutdown" in line for line in worker.stdout), "Celery says so when the signal has reached it"
         assert worker.poll() is None
         worker.send_signal(number)
         worker.communicate(timeout=10)
