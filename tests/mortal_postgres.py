@@ -1,4 +1,4 @@
-"""A PostgreSQL that can be killed and started again."""
+"""A PostgreSQL that can be killed and started again, frozen and thawed."""
 
 from __future__ import annotations
 
@@ -24,11 +24,26 @@ class MortalPostgres(Postgres):
 
     def kill(self) -> None:
         """kill -9 of the server with all its processes."""
-        main = psutil.Process(self.server.get_pid())
-        every = [main, *main.children(recursive=True)]
+        every = self._processes()
         for process in every:
             process.kill()
         psutil.wait_procs(every, timeout=10)
+
+    @contextmanager
+    def frozen(self) -> Generator[None]:
+        """It keeps its connections, and answers nothing for as long as this lasts."""
+        every = self._processes()
+        for process in every:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in every:
+                process.resume()
+
+    def _processes(self) -> list[psutil.Process]:
+        main = psutil.Process(self.server.get_pid())
+        return [main, *main.children(recursive=True)]
 
     def start(self) -> None:
         """Bring it back, on the same data and the same socket."""

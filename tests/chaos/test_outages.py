@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from shoal.core.trouble import Need
+from shoal.core.trouble import Need, explain
 from shoal.embedded import hold_embedded
 from shoal.frontier.frontier import Frontier
 from shoal.redis_url import RedisUrls
@@ -62,6 +62,11 @@ class Crawl:
     def troubles(self) -> set[str]:
         status = self.frontier.status(self.job)
         return {trouble.what.value for trouble in status.troubles} if status else set()
+
+    @property
+    def explained(self) -> str:
+        status = self.frontier.status(self.job)
+        return (explain(status.troubles) if status else None) or ""
 
     def goes_on(self) -> None:
         asked = len(self.site.hits)
@@ -173,6 +178,21 @@ def test_a_killed_postgresql_pauses_the_crawl_until_it_is_back(shoal: Shoal) -> 
         done, said = crawl.finish()
         crawl.check_exactly_once(done, most_repeats=0)
     assert "the database refused" in said
+    assert "going on after" in said
+    assert done["counters"]["lost"] == 0
+
+
+@pytest.mark.long
+def test_a_frozen_postgresql_is_given_up_and_the_crawl_goes_on_when_it_thaws(shoal: Shoal) -> None:
+    with mortal_postgres() as server, crawling(shoal, server.new_database()) as crawl:
+        with server.frozen():
+            wait_until(lambda: crawl.troubles == {"database"}, within=SOON)
+            with calm(shoal):
+                wait_until(lambda: "the database refused" in crawl.explained, within=SOON)
+                time.sleep(FREEZE_S)
+        crawl.goes_on()
+        done, said = crawl.finish()
+        crawl.check_exactly_once(done, most_repeats=0)
     assert "going on after" in said
     assert done["counters"]["lost"] == 0
 

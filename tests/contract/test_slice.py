@@ -35,7 +35,7 @@ from shoal.frontier.watch import Watch
 from shoal.intake.intake import Caps, Intake
 from shoal.intake.replay import Replays
 from shoal.proxy_pools import ProxyPools
-from shoal.recovery import Recovery
+from shoal.recovery.recovery import Recovery
 from shoal.store.archive import ArchiveReader, ArchiveWriter
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
@@ -55,7 +55,7 @@ from shoal.worker.shelf import RobotsShelf
 from shoal.worker.slice import Slice
 from shoal.worker.visit import Visitor
 from tests import servers
-from tests.contract.api import DATABASES, database_of
+from tests.contract.databases import DATABASES, a_database, a_sqlite
 from tests.site.generated import LinkedSite, SlowSite, StatusSite
 from tests.site.reply import Reply, page, redirect
 from tests.site.server import serve
@@ -171,20 +171,20 @@ class Plant:
 @pytest.fixture
 def plant(valkey_url: str, tmp_path: Path) -> Generator[Plant]:
     """A plant on SQLite."""
-    with _plant(valkey_url, tmp_path) as plant:
+    with _plant(valkey_url, tmp_path, a_sqlite(tmp_path)) as plant:
         yield plant
 
 
 @pytest.fixture(params=DATABASES)
 def each_plant(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Plant]:
     """A plant on each database."""
-    with _plant(valkey_url, tmp_path, database_of(request)) as plant:
+    with _plant(valkey_url, tmp_path, a_database(request, tmp_path)) as plant:
         yield plant
 
 
 @contextmanager
-def _plant(valkey_url: str, tmp_path: Path, database: str | None = None) -> Generator[Plant]:
-    engine = open_database(database or f"sqlite:///{tmp_path / 'shoal.db'}")
+def _plant(valkey_url: str, tmp_path: Path, database: str) -> Generator[Plant]:
+    engine = open_database(database)
     prefix = f"slice-{uuid4().hex[:8]}"
     frontier, watch = Frontier.at(f"{valkey_url}?db=2", prefix), Watch.at(f"{valkey_url}?db=2", prefix)
     desk = ProxyDesk.at(f"{valkey_url}?db=2", prefix)

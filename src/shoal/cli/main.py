@@ -11,6 +11,7 @@ from shoal import __version__
 from shoal.cli import drill, hosts, jobs, keys, ops, proxies, prune, recover, run, up
 from shoal.cli.talk import say
 from shoal.errors import ShoalError
+from shoal.observe import set_up_logs
 
 app = typer.Typer(
     name="shoal",
@@ -56,6 +57,7 @@ def _root(
 ) -> None:
     """Crawl a whole site with one command, on a laptop or a fleet."""
     del version
+    set_up_logs("warning")  # on standard error, for every command; those that serve choose a level of their own
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The drill's workers: real processes, each the first of a family, started again when they end."""
+"""The drill's workers: real processes, each the first of a family. Nobody looks after them but themselves."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from shoal.drill import processes
 from shoal.drill.plan import GRACE_S, Plan
 from shoal.settings import PREFIX, Settings
 
-RESTART_S = 1.0
-"""A worker that ended by itself is started again after this time, as a service manager would."""
-
 
 class Worker:
     """One `python -m shoal.worker`, by its place in the fleet."""
@@ -24,7 +21,8 @@ class Worker:
         self.child = child
         self.expected_away = False
         """Has the drill ended it, and will start it again itself?"""
-        self.ended_at: float | None = None
+        self.is_missed = False
+        """Has it been noticed that it ended by itself?"""
 
     @property
     def runs(self) -> bool:
@@ -57,17 +55,14 @@ class Fleet:
         for worker in self.workers:
             worker.child.start()
 
-    def keep(self) -> None:
-        """Start those again that ended unasked."""
-        now = time.monotonic()
+    def count_missing(self) -> None:
+        """Note who has ended unasked; whatever is away, a worker waits for it."""
         for worker in self.workers:
             if worker.runs or worker.expected_away:
-                worker.ended_at = None
-            elif worker.ended_at is None:
-                worker.ended_at = now
+                worker.is_missed = False
+            elif not worker.is_missed:
+                worker.is_missed = True
                 self.unasked.append(f"worker {worker.number + 1} ended by itself with code {worker.child.code}")
-            elif now - worker.ended_at > RESTART_S:
-                worker.child.start()
 
     def end(self) -> None:
         """No process is left, frozen or orphaned ones included."""

@@ -100,7 +100,7 @@ def _watch(ground: _Ground, began: float, show: Show) -> bool:
 def _look(ground: _Ground) -> None:
     ground.witness.look()
     ground.injector.step(ground.witness.progress)
-    ground.fleet.keep()
+    ground.fleet.count_missing()
 
 
 def _see_out(ground: _Ground) -> None:

@@ -110,6 +110,7 @@ def _about_the_crawl(found: Verdict, evidence: Evidence) -> Iterator[str]:
         yield f"the rate of {plan.rate:g} a second was not kept: {found.worst.describe()}"
     if len(evidence.faults) < plan.faults:
         yield f"{plan.faults - len(evidence.faults)} faults of {plan.faults} did not come: the crawl was over before"
+    yield from evidence.unasked
     for recovery in found.recoveries:
         if recovery.seconds is None:
             yield f"no recovery from: {recovery.fault.kind}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,6 +43,9 @@ def open_database(url: str, *, durable: bool = False) -> Engine:
             current = _revision(connection) == HEAD
         if not current:
             _migrate(engine)
+    except StoreUnavailable:
+        engine.dispose()
+        raise
     except (SQLAlchemyError, sqlite3.Error, OSError) as exc:
         engine.dispose()
         raise StoreUnavailable(f"cannot open the database {_shown(engine)}: {_cause(exc)}") from exc
@@ -52,16 +55,26 @@ def open_database(url: str, *, durable: bool = False) -> Engine:
 def _engine(url: str, *, many: bool) -> Engine:
     try:
         chosen = sa.make_url(url)
-        if chosen.drivername in ("postgresql", "postgres"):
-            chosen = chosen.set(drivername="postgresql+psycopg")
         local = chosen.drivername.startswith("sqlite")
-        return sa.create_engine(chosen, pool_pre_ping=not local, **(_POOL[local] if many else {}))
+        pool = _POOL[local] if many else {}
+        if chosen.drivername.startswith("postgres"):
+            return _postgresql(chosen, pool)
+        return sa.create_engine(chosen, pool_pre_ping=not local, **pool)
     except ModuleNotFoundError as exc:
         raise StoreUnavailable(
             f"the driver {exc.name!r} is missing; for PostgreSQL: pip install 'shoal[postgres]'"
         ) from exc
     except SQLAlchemyError as exc:
         raise InputError(f"SHOAL_DATABASE_URL is not a database URL: {exc}") from exc
+
+
+def _postgresql(url: sa.URL, pool: Mapping[str, int]) -> Engine:
+    from shoal.store.postgres import connect, driver_url
+
+    engine = sa.create_engine(driver_url(url), pool_pre_ping=True, **pool)
+    if engine.dialect.driver == "psycopg":
+        event.listen(engine, "do_connect", connect)
+    return engine
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
@@ -89,15 +102,23 @@ def _revision(connection: Connection) -> str | None:
 def _migrate(engine: Engine) -> None:
     from alembic import command
     from alembic.config import Config
+    from alembic.util import CommandError
 
     config = Config()
     config.set_main_option("script_location", "shoal.store:migrations")
     with _one_at_a_time(engine), engine.begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
-        if _revision(connection) != HEAD:
+        found = _revision(connection)
+        if found != HEAD:
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            try:
+                command.upgrade(config, "head")
+            except CommandError as exc:
+                raise StoreUnavailable(
+                    f"the database {_shown(engine)} has the schema {found!r}, which this Shoal does not know "
+                    f"(its own is {HEAD}); use the Shoal that made it, or a newer one"
+                ) from exc
 
 
 @contextmanager

@@ -6,7 +6,7 @@ What is large is imported in the Celery process only, and by it alone.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from shoal.settings import Settings
 from shoal.worker.supervisor import Life, Supervisor
@@ -25,15 +25,15 @@ def _work(settings: Settings, log_level: str, life: Life) -> int:
     """In the Celery process."""
     from shoal.observe import set_up_logs
     from shoal.proxy_pools import pools_of
-    from shoal.store.database import open_database
     from shoal.wiring import sync_hosts, with_redis
+    from shoal.worker.arrival import patiently
     from shoal.worker.tasks import Worker
 
     set_up_logs(log_level)
-    with with_redis(settings) as chosen:
-        open_database(chosen.sql_url).dispose()
-        sync_hosts(chosen)
-        pools_of(chosen.proxies_file).all()
+    pools_of(settings.proxies_file).all()
+    with ExitStack() as stack:
+        chosen = patiently(settings, lambda: stack.enter_context(with_redis(settings)))
+        patiently(chosen, lambda: sync_hosts(chosen))
         _announce(chosen)
         return Worker(chosen, life).run()
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from shoal.guardian import die_with_parent
 from shoal.restarts import Pauses
+from shoal.worker.group import Group
 
 POLL_S = 0.05
 PATIENCE_S = 10.0
@@ -61,8 +62,10 @@ class Supervisor:
         self._ready_read, self._ready_write = os.pipe()
         os.set_blocking(self._ready_read, False)
         self._was_ready = False
-        self._child = 0
-        self._remains: list[tuple[int, float]] = []
+        self._group: Group | None = None
+        """The Celery process and its pool; None between two lives."""
+        self._is_child = False
+        self._remains: list[tuple[Group, float]] = []
         """Groups whose leader has died, and until when they may end by themselves."""
         self._before: dict[int, Handler] = {}
         self._asked = self._harder = 0
@@ -75,35 +78,36 @@ class Supervisor:
             self._before[number] = signal.signal(number, self._note)
         try:
             while True:
-                life = self._fork(restarted)
-                if life is not None:
-                    return work(life)
+                born = self._fork(restarted)
+                if isinstance(born, Life):
+                    return work(born)
                 started = time.monotonic()
-                code = self._watch()
+                code = self._watch(born)
                 final = self._final(code)
                 if final is not None:
                     return final
                 restarted = "stalled" if code == STALLED else "died"
                 self._rest(code, self._pauses.after(time.monotonic() - started))
         finally:
-            if self._child >= 0:
+            if not self._is_child:
                 self._bury(at_once=True)
                 self._put_back()
 
     # --- a life -------------------------------------------------------------------------------------------------
 
-    def _fork(self, restarted: str) -> Life | None:
-        """A new process; None in the supervisor."""
+    def _fork(self, restarted: str) -> Life | Group:
+        """A new process: in it, what it knows; in the supervisor, its group."""
         supervisor = os.getpid()
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
-            self._child = os.fork()
-            if self._child:
-                return None
-            self._child = -1
+            child = os.fork()
+            if child:
+                self._group = Group(child)
+                return self._group
+            self._group, self._is_child = None, True
             os.setpgid(0, 0)
             self._put_back()
             signal.signal(END_GROUP, _end_group)
@@ -112,27 +116,20 @@ class Supervisor:
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
-    def _watch(self) -> int:
+    def _watch(self, group: Group) -> int:
         """Until it has ended: its exit code, negative for a signal."""
         if self._asked:  # while it was being started
-            self._send(signal.SIGTERM)
-        while (code := self._ended()) is None:
+            group.tell(signal.SIGTERM)
+        while (code := group.ended()) is None:
             if time.monotonic() > self._deadline:
                 self._harder = self._harder or signal.SIGKILL
-                self._kill_group(self._child)
+                group.kill()
             self._bury()
             time.sleep(POLL_S)
-        self._remains.append((self._child, time.monotonic() + self._patience_s))
-        self._child = 0
+        self._remains.append((group, time.monotonic() + self._patience_s))
+        self._group = None
         self._look_if_ready()
         return code
-
-    def _ended(self) -> int | None:
-        """Its exit code; it stays a zombie until its group is gone, so that nobody else can get its number."""
-        found = os.waitid(os.P_PID, self._child, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-        if found is None:
-            return None
-        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def _look_if_ready(self) -> None:
         with suppress(BlockingIOError):
@@ -162,21 +159,13 @@ class Supervisor:
     def _note(self, number: int, _frame: FrameType | None) -> None:
         if self._asked:
             self._harder = number
-            self._kill_group(self._child)
+            if self._group:
+                self._group.kill()
             return
         self._asked = number
         self._deadline = time.monotonic() + self._patience_s
-        self._send(signal.SIGTERM)
-
-    def _send(self, number: int) -> None:
-        if self._child > 0:
-            with suppress(ProcessLookupError):
-                os.kill(self._child, number)
-
-    def _kill_group(self, leader: int) -> None:
-        if leader > 0:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(leader, signal.SIGKILL)
+        if self._group:
+            self._group.tell(signal.SIGTERM)
 
     def _put_back(self) -> None:
         for number, handler in self._before.items():
@@ -184,11 +173,10 @@ class Supervisor:
 
     def _bury(self, *, at_once: bool = False) -> None:
         """What is left of the dead: their pools may end by themselves, for a while."""
-        for leader, until in tuple(self._remains):
+        for group, until in tuple(self._remains):
             if at_once or time.monotonic() > until:
-                self._kill_group(leader)
-                os.waitpid(leader, 0)
-                self._remains.remove((leader, until))
+                group.bury()
+                self._remains.remove((group, until))
 
 
 def _end_group(_signal: int, _frame: FrameType | None) -> None:

@@ -190,6 +190,11 @@ def test_a_recovery_beyond_lease_and_allowance_is_found() -> None:
     assert not verdict.holds
 
 
+def test_a_worker_that_ends_by_itself_is_a_problem() -> None:
+    ended = "worker 1 ended by itself with code 1"
+    assert judge(replace(GOOD, unasked=(ended,))).problems == (ended,)
+
+
 def test_a_page_that_never_comes_is_no_recovery() -> None:
     killed = replace(KILL, held=_held(URLS[3]))
     stored = {url: at for url, at in GOOD.stored_at.items() if url != URLS[3]}
