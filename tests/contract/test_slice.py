@@ -36,6 +36,7 @@ from shoal.intake.intake import Caps, Intake
 from shoal.intake.replay import Replays
 from shoal.proxy_pools import ProxyPools
 from shoal.recovery.recovery import Recovery
+from shoal.recovery.way_back import WayBack
 from shoal.store.archive import ArchiveReader, ArchiveWriter
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
@@ -125,7 +126,8 @@ class Plant:
 
     def recovery(self, rebuild: Rebuild) -> Recovery:
         epochs, archive = Epochs(self.pages.engine, self.prefix), ArchiveReader(self.root)
-        return Recovery(self.frontier, rebuild, epochs, self.jobs, self.pages, archive, self.ending.finalise, no_ring)
+        way = WayBack(self.frontier, rebuild, self.jobs, self.pages, archive, self.ending.finalise, no_ring)
+        return Recovery(self.frontier, rebuild, epochs, self.jobs, self.pages, way)
 
     def run(
         self, after: Callable[[Slice], object] = lambda _slice: None, grace_s: float = 1.0, lease_s: float = 60
@@ -212,7 +214,7 @@ def test_a_slice_crawls_a_site_to_its_end_and_says_so(plant: Plant) -> None:
 def test_a_slice_has_a_server_that_was_started_anew_looked_at_before_it_fetches(tmp_path: Path) -> None:
     with (
         servers.running(servers.valkey()) as url,
-        _plant(url, tmp_path) as plant,
+        _plant(url, tmp_path, a_sqlite(tmp_path)) as plant,
         serve(LinkedSite(pages=20, links=5, size=500)) as site,
     ):
         job = plant.submit(site.url)
