@@ -16,8 +16,8 @@ demo: .venv/run.stamp  ## crawl the bundled bookshop with embedded Valkey and re
 
 test: .venv/dev.stamp check  ## all tests, the short fault drill and the short benchmark
 	@scripts/get-services
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/chaos
-	$(BIN)/python -m pytest -n 3 --dist worksteal tests/chaos  # most of the time, these wait
+	scripts/in-memory $(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/chaos
+	scripts/in-memory $(BIN)/python -m pytest -n 3 --dist worksteal tests/chaos  # most of the time, these wait
 
 check: .venv/dev.stamp  ## ruff, pyright strict, import-linter
 	$(BIN)/ruff check .

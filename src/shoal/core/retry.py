@@ -113,18 +113,27 @@ def signal_of(reason: str) -> Signal:
     return Signal.OK if reason.startswith("http_4") else Signal.ALIVE
 
 
-def parse_retry_after(value: str | None, now: datetime | None = None) -> timedelta | None:
-    """Seconds or an HTTP date; None when absent, negative or garbage."""
+def parse_retry_after(value: str | None, sent: str | None = None, now: datetime | None = None) -> timedelta | None:
+    """Seconds or an HTTP date; None when absent, negative or garbage.
+
+    A date is that of the server's clock, so it is compared with the `Date` of the same answer; with ours only where
+    there is none.
+    """
     if value is None:
         return None
     text = value.strip()
     if text.isascii() and text.isdigit():
         return timedelta(seconds=min(int(text[:12]), 10**9))
+    when = _date(text)
+    if when is None:
+        return None
+    left = when - (_date(sent or "") or now or datetime.now(UTC))
+    return left if left > timedelta() else timedelta()
+
+
+def _date(text: str) -> datetime | None:
     try:
         when = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError):
         return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    left = when - (now or datetime.now(UTC))
-    return left if left > timedelta() else timedelta()
+    return when if when.tzinfo is not None else when.replace(tzinfo=UTC)

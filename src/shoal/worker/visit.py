@@ -138,7 +138,7 @@ def _read(context: JobContext, lease: Lease, response: Response) -> Result:
     raise FetchError(
         f"http_{response.status}",
         response.http_reason,
-        retry_after=parse_retry_after(response.header("retry-after")),
+        retry_after=parse_retry_after(response.header("retry-after"), response.header("date")),
         received=len(response.wire_body),
     )
 

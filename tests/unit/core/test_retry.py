@@ -138,7 +138,7 @@ def test_an_absurd_retry_after_is_cut_to_its_cap(asked: timedelta) -> None:
     ],
 )
 def test_retry_after_is_seconds_or_a_date(header: str, asked: int) -> None:
-    assert parse_retry_after(header, NOW) == seconds(asked)
+    assert parse_retry_after(header, now=NOW) == seconds(asked)
 
 
 @pytest.mark.parametrize(
@@ -150,11 +150,11 @@ def test_retry_after_is_seconds_or_a_date(header: str, asked: int) -> None:
     ],
 )
 def test_a_retry_after_that_makes_no_sense_is_none(header: str | None) -> None:
-    assert parse_retry_after(header, NOW) is None
+    assert parse_retry_after(header, now=NOW) is None
 
 
 def test_the_last_date_there_is_can_be_asked_for_and_is_cut() -> None:
-    asked = parse_retry_after("Fri, 31 Dec 9999 23:59:59 GMT", NOW)
+    asked = parse_retry_after("Fri, 31 Dec 9999 23:59:59 GMT", now=NOW)
     assert asked == datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - NOW
     assert POLICY.decide("http_429", 0, asked).hold_host == timedelta(minutes=10)
 
@@ -162,8 +162,14 @@ def test_the_last_date_there_is_can_be_asked_for_and_is_cut() -> None:
 @settings(max_examples=200, deadline=None, database=None)
 @given(st.text(max_size=40))
 def test_no_header_makes_retry_after_fail(header: str) -> None:
-    asked = parse_retry_after(header, NOW)
+    asked = parse_retry_after(header, now=NOW)
     assert asked is None or asked >= ZERO
+
+
+def test_a_date_is_that_of_the_servers_clock_not_of_ours() -> None:
+    an_hour_behind, later = "Wed, 21 Oct 2015 06:27:00 GMT", "Wed, 21 Oct 2015 06:27:10 GMT"
+    assert parse_retry_after(later, an_hour_behind, NOW) == seconds(10)
+    assert parse_retry_after(later, "yesterday", NOW) == ZERO
 
 
 def test_without_a_clock_given_the_present_counts() -> None:
