@@ -32,8 +32,8 @@ class Plan:
     rate: float = RATE
     kinds: tuple[Kind, ...] = DECK
     """What its faults are drawn from."""
-    flush: bool = False
-    """Is Redis also to lose all its data once?"""
+    flush: bool = True
+    """Is Redis to lose data in any case, whatever is drawn?"""
 
     @property
     def submitted(self) -> int:
