@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from shoal.drill.evidence import Evidence, Injected
+from shoal.drill.evidence import Evidence, Held, Injected
 from shoal.drill.kind import LOSSES, Kind
 from shoal.drill.plan import PARALLEL
 from shoal.drill.rates import Window, worst_windows
@@ -134,9 +134,8 @@ _ABOUT = (_about_pages, _about_the_crawl, _about_workers)
 
 def _unexplained(fetches: Mapping[str, int], faults: Sequence[Injected]) -> tuple[str, ...]:
     """Each lease that is hit by a fault can cost one more fetch of its URL, and only one; a stop costs none."""
-    held = Counter(
-        held.url for held in {held for fault in faults if fault.kind.may_cost_fetches for held in fault.held}
-    )
+    costly = [fault.held for fault in faults if fault.kind.may_cost_fetches]
+    held = Counter(held.url for held in frozenset[Held]().union(*costly))
     return tuple(sorted(url for url, count in fetches.items() if count - 1 > held[url]))
 
 
