@@ -62,16 +62,21 @@ ABANDON = Mutant(
     "fetched again without having been leased at a fault",
 )
 FORGETFUL = Mutant(
-    "forgets links when it rebuilds",
+    "forgets each hundredth link when it rebuilds",
     (
         (
             "recovery.py",
+            "log = structlog.get_logger()\n",
+            "log = structlog.get_logger()\nimport itertools\n_LINKS = itertools.count()\n",
+        ),
+        (
+            "recovery.py",
             "        if candidates or duplicates:\n",
-            "        candidates = [each for number, each in enumerate(candidates) if number % 100 != 99]\n"
+            "        candidates = [each for each in candidates if next(_LINKS) % 100 != 99]\n"
             "        if candidates or duplicates:\n",
         ),
     ),
-    ("--only", "FLUSHALL"),
+    ("--only", "FLUSHALL", "--urls", "1200", "--hosts", "20"),
     "URLs lost",
 )
 UNFENCED = Mutant(

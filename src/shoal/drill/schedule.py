@@ -52,6 +52,7 @@ def make_schedule(plan: Plan) -> list[Fault]:
     kinds = _deal(chance, plan.kinds, plan.faults)
     if plan.flush and kinds and not set(LOSSES) & set(kinds):
         kinds[len(kinds) // 2] = chance.choice(LOSSES)
+    _put_losses_first(kinds)
     stride = (LAST - FIRST) / max(1, len(kinds))
     return [
         Fault(
@@ -63,6 +64,16 @@ def make_schedule(plan: Plan) -> list[Fault]:
         )
         for number, kind in enumerate(kinds)
     ]
+
+
+def _put_losses_first(kinds: list[Kind]) -> None:
+    """A rebuild finds again what a worker has settled and never stored; so no rebuild comes after the fault that shows
+    whether one does.
+    """
+    places = [place for place, kind in enumerate(kinds) if kind in LOSSES or kind is Kind.KILL_UNDER_LOCK]
+    ordered = sorted((kinds[place] for place in places), key=lambda kind: kind not in LOSSES)
+    for place, kind in zip(places, ordered, strict=True):
+        kinds[place] = kind
 
 
 def _deal(chance: Random, kinds: Sequence[Kind], count: int) -> list[Kind]:

@@ -65,6 +65,13 @@ def test_redis_loses_nothing_when_that_was_not_wanted() -> None:
         kinds_for(["FLUSHALL"], losses=False)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_no_rebuild_comes_after_a_kill_under_a_lock_whose_traces_it_would_cover(seed: int) -> None:
+    kinds = [fault.kind for fault in make_schedule(replace(PLAN, seed=seed))]
+    if Kind.KILL_UNDER_LOCK in kinds:
+        assert not set(LOSSES) & set(kinds[kinds.index(Kind.KILL_UNDER_LOCK) :])
+
+
 def test_every_kind_of_the_deck_comes_within_twenty_seeds() -> None:
     assert {fault.kind for seed in range(1, 21) for fault in make_schedule(replace(PLAN, seed=seed))} == set(Kind)
 
