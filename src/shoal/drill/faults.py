@@ -115,9 +115,13 @@ class Injector:
 
     def _victim(self, fault: Fault) -> Worker | None:
         """The worker that was drawn, or the next one that works and is not hit already."""
-        hit = {case.victim.number for case in self._cases if case.victim}
+        return next(iter(self._at_work(fault)), None)
+
+    def _at_work(self, fault: Fault) -> list[Worker]:
+        """Those that work and are not hit already, the one that was drawn first."""
+        hit = {case.victim.number for case in self._cases if case.victim and case.fault is not fault}
         workers = self._fleet.workers[fault.worker :] + self._fleet.workers[: fault.worker]
-        return next((each for each in workers if each.number not in hit and each.pool), None)
+        return [each for each in workers if each.number not in hit and each.pool]
 
     def _script(self, case: Case) -> Steps:
         scripts: dict[Kind, Callable[[Case], Steps]] = {
@@ -276,11 +280,12 @@ class Injector:
             connection.close()
 
     def _kill_holder_of_results(self, case: Case) -> Steps:
+        """One with empty hands would show nothing."""
         yield case.fault.seconds * HANDS_FULL
-        victim = _victim_of(case)
-        members = victim.family
+        case.victim = max(self._at_work(case.fault), key=lambda each: len(self._leased(each.number)))
+        members = case.victim.family
         self._hold_still(case, members)
-        victim.expected_away = True
+        case.victim.expected_away = True
         processes.send(reversed(members), signal.SIGKILL)
         yield case.fault.seconds * (1 - HANDS_FULL)
 

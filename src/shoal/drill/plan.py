@@ -46,6 +46,11 @@ class Plan:
         return max(2, self.hosts // self.workers + 1)
 
     @property
+    def most_leased(self) -> int:
+        """What all workers together can hold at once."""
+        return self.workers * self.sockets
+
+    @property
     def undisturbed_s(self) -> float:
         """How long the crawl would take without faults."""
         return self.urls / self.hosts / self.rate

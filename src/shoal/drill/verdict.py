@@ -73,7 +73,7 @@ def judge(evidence: Evidence) -> Verdict:
         lost=tuple(sorted(evidence.urls - counts.keys())),
         doubled=tuple(sorted(url for url, count in counts.items() if count > 1)),
         refetched=sum(fetches.values()) - len(fetches),
-        unexplained=_unexplained(fetches, evidence.faults),
+        unexplained=_unexplained(fetches, evidence),
         worst=worst,
         rates_kept=worst is None or worst.excess <= _allowed_excess(evidence, worst),
         reconciles=_reconciles(evidence, len(counts)),
@@ -132,11 +132,26 @@ def _about_workers(_found: Verdict, evidence: Evidence) -> Iterator[str]:
 _ABOUT = (_about_pages, _about_the_crawl, _about_workers)
 
 
-def _unexplained(fetches: Mapping[str, int], faults: Sequence[Injected]) -> tuple[str, ...]:
+def _unexplained(fetches: Mapping[str, int], evidence: Evidence) -> tuple[str, ...]:
     """Each lease that is hit by a fault can cost one more fetch of its URL, and only one; a stop costs none."""
-    costly = [fault.held for fault in faults if fault.kind.may_cost_fetches]
+    costly = [fault.held for fault in evidence.faults if fault.kind.may_cost_fetches]
     held = Counter(held.url for held in frozenset[Held]().union(*costly))
-    return tuple(sorted(url for url, count in fetches.items() if count - 1 > held[url]))
+    excess = {url: count - 1 - held[url] for url, count in fetches.items() if count - 1 > held[url]}
+    return tuple(sorted(excess.keys() - _leased_anew(excess, evidence)))
+
+
+def _leased_anew(excess: Mapping[str, int], evidence: Evidence) -> set[str]:
+    """A Redis that is older by a moment has leases again that were settled in it, and not more than can be leased at
+    once: if more is missing, it is filled again.
+    """
+    found: set[str] = set()
+    for fault in evidence.faults:
+        if fault.kind is Kind.CUT_REDIS:
+            before = {hit.url for hit in evidence.hits if hit.at <= fault.began}
+            after = {hit.url for hit in evidence.hits if hit.at > fault.began}
+            again = sorted(url for url, count in excess.items() if count == 1 and url in before & after)
+            found.update(again[: evidence.plan.most_leased])
+    return found
 
 
 def _allowed_excess(evidence: Evidence, window: Window) -> float:

@@ -117,6 +117,17 @@ def test_a_worker_that_was_told_to_stop_is_forgiven_no_fetch() -> None:
     assert judge(both).holds
 
 
+def test_a_redis_that_is_older_by_a_moment_may_lease_anew_what_was_settled_and_no_more() -> None:
+    cut = Injected(Kind.CUT_REDIS, None, began=103.0, ended=103.1, held=frozenset(), progress=0.9)
+    again = tuple(_hit(url, 110.0 + number) for number, url in enumerate(URLS))
+    most = PLAN.most_leased
+    few = replace(GOOD, hits=(*GOOD.hits, *again[:most]), faults=(cut,))
+    assert judge(few).unexplained == ()
+    assert len(judge(replace(few, hits=(*GOOD.hits, *again[: most + 2]))).unexplained) == 2
+    assert len(judge(replace(few, faults=(replace(cut, began=99.0),))).unexplained) == most  # all were asked after it
+    assert judge(replace(few, hits=(*few.hits, _hit(URLS[0], 130.0)))).unexplained == (URLS[0],)
+
+
 # --- workers --------------------------------------------------------------------------------------------------------
 
 
