@@ -23,6 +23,8 @@ LOOKS = 2
 """What a worker had sent just before it was stopped may be carried out behind the first look."""
 LOCK_S = 20.0
 """Another writer may be frozen with the lock in its hand."""
+LIVELY_S = 0.5
+"""A crawl that has stored a page within this time is under way."""
 HANDS_FULL = 0.8
 """Of the time of a lock: then workers have fetched all that they can, and could store nothing of it."""
 
@@ -69,6 +71,8 @@ class Injector:
         self._database = database
         self._leased = leased
         self._cases: list[Case] = []
+        self._progress = 0.0
+        self._progress_at = 0.0
         self.injected: list[Injected] = []
 
     @property
@@ -77,6 +81,8 @@ class Injector:
 
     def step(self, progress: float) -> None:
         """Do what is due now."""
+        if progress > self._progress:
+            self._progress, self._progress_at = progress, time.monotonic()
         for case in list(self._cases):
             if time.monotonic() >= case.wakes_at:
                 self._advance(case)
@@ -88,8 +94,13 @@ class Injector:
         self._waiting.clear()
 
     def _may_begin(self, fault: Fault) -> bool:
-        """One outage at a time; and a worker fault needs Redis, to know what is leased, and a worker that works."""
+        """One outage at a time; and a worker fault needs Redis, to know what is leased, and a worker that works.
+
+        A lock shows nothing about those who have just come back from another outage and have no page to store.
+        """
         if any(not case.fault.kind.hits_worker for case in self._cases):
+            return False
+        if fault.kind is Kind.KILL_UNDER_LOCK and time.monotonic() - self._progress_at > LIVELY_S:
             return False
         if fault.kind is Kind.KILL_EVERYTHING:
             return not self._cases
