@@ -72,6 +72,17 @@ def test_the_end_of_an_append_only_file_can_be_lost(scratch: Path) -> None:
         server.start()
         assert 40 <= client.dbsize() <= 60
         assert client.exists("key 0")
+        for _ in range(2):
+            pipeline = client.pipeline(transaction=True)
+            pipeline.set("one", "x" * 200).set("two", "x" * 200).incr("sum").execute()
+        server.kill()
+        server.cut(0.0)
+        server.start()
+        assert client.get("sum") == "1"
+        client.set("three", "3")
+        server.kill()
+        server.start()
+        assert (client.get("sum"), client.get("three")) == ("1", "3")
     finally:
         server.kill()
 
