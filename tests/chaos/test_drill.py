@@ -7,16 +7,19 @@ import tempfile
 from collections.abc import Generator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from shoal.drill.redis_server import RedisServer
+from shoal.frontier.scripts import connect
 from tests.command import Shoal
 from tests.waiting import wait_until
 
 SHORT = ("drill", "--urls", "300", "--hosts", "5", "--workers", "2", "--rate", "10", "--lease", "2")
-SEED = "17"
-"""Freezes Redis, ends a worker with SIGTERM and another with kill -9."""
+SEED = "209"
+"""Cuts the append-only file short, ends a worker with SIGTERM and another with kill -9 under a locked database."""
 
 
 def test_nothing_is_lost_or_doubled_in_a_short_drill(shoal: Shoal) -> None:
@@ -30,6 +33,9 @@ def test_nothing_is_lost_or_doubled_in_a_short_drill(shoal: Shoal) -> None:
     assert run["rates_kept"]
     assert run["reconciles"]
     assert run["longest_recovery_s"] <= 12
+    assert {fault["fault"] for fault in run["faults"]} == {
+        *("AOF cut short", "SIGTERM worker", "kill -9 worker under lock")
+    }
 
 
 @pytest.fixture
@@ -48,6 +54,37 @@ def test_a_drill_that_is_interrupted_leaves_nothing_behind(shoal: Shoal, scratch
     assert process.returncode == 130
     assert _of(scratch) == []
     assert list(scratch.iterdir()) == []
+
+
+def test_the_end_of_an_append_only_file_can_be_lost(scratch: Path) -> None:
+    server = RedisServer(scratch / "redis")
+    try:
+        server.start()
+        client: Any = connect(server.url)
+        for number in range(100):
+            client.set(f"key {number}", "x" * 200)
+        server.kill()
+        assert 100 <= server.cut(0.0) < 200
+        server.start()
+        assert client.dbsize() == 99
+        server.kill()
+        server.cut(1.0)
+        server.start()
+        assert 40 <= client.dbsize() <= 60
+        assert client.exists("key 0")
+        for _ in range(2):
+            pipeline = client.pipeline(transaction=True)
+            pipeline.set("one", "x" * 200).set("two", "x" * 200).incr("sum").execute()
+        server.kill()
+        server.cut(0.0)
+        server.start()
+        assert client.get("sum") == "1"
+        client.set("three", "3")
+        server.kill()
+        server.start()
+        assert (client.get("sum"), client.get("three")) == ("1", "3")
+    finally:
+        server.kill()
 
 
 def _of(folder: Path) -> list[psutil.Process]:

@@ -34,7 +34,9 @@ Minutes = Annotated[float | None, typer.Option(min=0.0, help="Go on with the nex
 Lease = Annotated[float, typer.Option(min=1.0, help="Seconds after which a silent worker loses its requests.")]
 Rate = Annotated[float, typer.Option(min=0.1, help="Requests a second to each host.")]
 Only = Annotated[list[str] | None, typer.Option(help="Only faults with this in their names, as Redis; repeatable.")]
-Flush = Annotated[bool, typer.Option("--flush", help="Let Redis lose all its data once in each run.")]
+Flush = Annotated[
+    bool | None, typer.Option("--flush/--no-flush", help="Redis loses data in each run; default unless --only is used.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the scratch folder: logs, database, archive.")]
 
@@ -50,7 +52,7 @@ def drill(
     lease: Lease = 5.0,
     rate: Rate = 4.0,
     only: Only = None,
-    flush: Flush = False,
+    flush: Flush = None,
     json: Json = False,
     keep: Keep = False,
 ) -> None:
@@ -62,11 +64,12 @@ def drill(
 
     Everything happens on this machine, in a scratch folder. The exit code is 0 only when every promise was kept.
     """
-    from shoal.drill.kind import kinds_named
+    from shoal.drill.kind import kinds_for
     from shoal.drill.plan import Plan
     from shoal.drill.report import run_json, summary_table
 
-    first = Plan(urls, hosts, workers, faults, seed, lease, rate, kinds_named(only or ()), flush)
+    kinds = kinds_for(only or (), losses=flush is not False)
+    first = Plan(urls, hosts, workers, faults, seed, lease, rate, kinds, not only if flush is None else flush)
     with _termination_as_interrupt():
         done = [_one(plan, keep=keep, quiet=json) for plan in _plans(first, runs, minutes)]
     holds = all(run.verdict.holds for run in done)
@@ -100,8 +103,6 @@ def _one(plan: Plan, *, keep: bool, quiet: bool) -> Run:
         print(f"\n{fault_table(run)}\n\n{verdict_table(run)}\n")
     for problem in run.verdict.problems:
         say(f"  ✗ {problem}")
-    for ending in run.evidence.unasked:
-        say(f"  note: {ending}")
     return run
 
 

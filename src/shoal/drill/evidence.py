@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shoal.core.model import Counters
 from shoal.drill.kind import Kind
@@ -17,6 +17,14 @@ class Held:
 
     url: str
     lease: str
+    """Its group and its number in it."""
+    since: float = field(default=0.0, compare=False)
+    """When it was leased, on this machine's monotonic clock."""
+
+    @property
+    def group(self) -> str:
+        """What one worker has leased with one call."""
+        return self.lease.partition(":")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +38,11 @@ class Injected:
     ended: float
     """The process was started again or thawed, the lock was let go."""
     held: frozenset[Held]
-    """What was leased at that moment: this alone may be fetched again."""
+    """What those whom it hit had leased at that moment: this alone may be fetched again."""
     progress: float
     """Share of the pages that were stored then."""
+    exit_code: int | None = None
+    """Of a worker that was told to stop; None if it did not."""
     note: str = ""
 
     @property

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from shoal.cli.children import Child
 from shoal.drill import processes
 from shoal.drill.plan import GRACE_S, Plan
+from shoal.drill.site import contact_of
 from shoal.settings import PREFIX, Settings
 
 
@@ -47,8 +48,8 @@ class Fleet:
         self.unasked: list[str] = []
         """Workers that ended without having been told to."""
         self.workers = [
-            Worker(number, Child("shoal.worker", home / "logs" / f"worker-{number}.log", home, variables, GRACE_S))
-            for number, variables in enumerate([_variables(plan, redis_url)] * plan.workers)
+            Worker(number, _child(number, home, {**_variables(plan, redis_url), "SHOAL_CONTACT": contact_of(number)}))
+            for number in range(plan.workers)
         ]
 
     def start(self) -> None:
@@ -76,6 +77,10 @@ class Fleet:
 def _reap(workers: Iterable[Worker]) -> None:
     for worker in workers:
         _ = worker.child.code
+
+
+def _child(number: int, home: Path, variables: Mapping[str, str]) -> Child:
+    return Child("shoal.worker", home / "logs" / f"worker-{number}.log", home, variables, GRACE_S)
 
 
 def _variables(plan: Plan, redis_url: str) -> dict[str, str]:

@@ -32,8 +32,8 @@ class Plan:
     rate: float = RATE
     kinds: tuple[Kind, ...] = DECK
     """What its faults are drawn from."""
-    flush: bool = False
-    """Is Redis also to lose all its data once?"""
+    flush: bool = True
+    """Is Redis to lose data in any case, whatever is drawn?"""
 
     @property
     def submitted(self) -> int:
@@ -44,6 +44,11 @@ class Plan:
     def sockets(self) -> int:
         """Fetches at once in each worker: few, so that none of them can do all the work alone."""
         return max(2, self.hosts // self.workers + 1)
+
+    @property
+    def most_leased(self) -> int:
+        """What all workers together can hold at once."""
+        return self.workers * self.sockets
 
     @property
     def undisturbed_s(self) -> float:

@@ -17,6 +17,9 @@ from shoal.errors import InputError, RedisUnavailable
 from shoal.frontier.scripts import connect, server_version
 
 START_S = 20.0
+LEAST_CUT_BYTES, MOST_CUT = 100, 0.5
+"""From the last command to half of the append-only file."""
+_EXEC = b"*1\r\n$4\r\nEXEC\r\n"
 MOST_PATH_BYTES = 100
 """Of a socket, on every system."""
 
@@ -68,6 +71,21 @@ class RedisServer:
         client: Any = connect(self.url)
         client.flushall()
         client.close()
+
+    def cut(self, depth: float) -> int:
+        """Of a server that is down: the end of its append-only file is lost, a few bytes or (depth 1) half of it.
+
+        The file ends behind a transaction: of one that is cut within a command, Redis 7.0 leaves the beginning in the
+        file, never runs it, and runs it when it is started the next time.
+        """
+        tail = max((self._folder / "appendonlydir").glob("*.incr.aof"), key=lambda path: path.stat().st_mtime_ns)
+        size = tail.stat().st_size
+        lost = min(size, int(LEAST_CUT_BYTES * max(1.0, size * MOST_CUT / LEAST_CUT_BYTES) ** depth))
+        kept = tail.read_bytes()[: size - lost]
+        end = kept.rfind(_EXEC)
+        left = len(kept) if end < 0 else end + len(_EXEC)
+        os.truncate(tail, left)
+        return size - left
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.core.spec import JobSpec
-from shoal.drill.evidence import Evidence
+from shoal.drill.evidence import Evidence, Held
 from shoal.drill.faults import Injector
 from shoal.drill.fleet import Fleet
+from shoal.drill.owners import held_by
 from shoal.drill.plan import PARALLEL, Plan
 from shoal.drill.redis_server import RedisServer
 from shoal.drill.schedule import make_schedule
@@ -76,9 +77,17 @@ def _ground(plan: Plan, folder: Path) -> Generator[_Ground]:
         stack.callback(witness.close)
         fleet = Fleet(plan, home, server.url)
         stack.callback(fleet.end)
-        injector = Injector(make_schedule(plan), fleet, server, home / "shoal.db", witness.leased)
+        injector = Injector(make_schedule(plan), fleet, server, home / "shoal.db", _leases(witness, site))
         stack.callback(server.thaw)
         yield _Ground(plan, site, fleet, injector, witness)
+
+
+def _leases(witness: Witness, site: Site) -> Callable[[int | None], set[Held]]:
+    def leased(worker: int | None) -> set[Held]:
+        held = witness.leased()
+        return held if worker is None else held_by(worker, held, site.hits)
+
+    return leased
 
 
 def _spec(plan: Plan, site: Site) -> JobSpec:

@@ -1,12 +1,13 @@
 """The site that is crawled: many hosts on loopback, pages that link to each other, and a log of every request.
 
 One thread serves all hosts. It speaks just as much HTTP as a crawler needs, since the log is what matters: when which
-host was asked for what.
+host was asked by whom for what.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import threading
 import time
@@ -21,6 +22,12 @@ _FILLER = "<p>" + "The tide brings the same fish back to the same rocks. " * 24 
 _LEAST_DELAY_S, _DELAY_STEPS, _DELAY_STEP_S = 0.05, 300, 0.001
 """Answers take 50 to 350 ms, so that there is always something under way when a fault comes."""
 _BACKLOG = 256
+_CONTACT = re.compile(rb"\(\+drill-worker-(\d+)\)")
+
+
+def contact_of(worker: int) -> str:
+    """What a worker has to give as its contact, so that the log knows its requests."""
+    return f"drill-worker-{worker}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,8 @@ class Hit:
     """On this machine's monotonic clock."""
     origin: str
     path: str
+    worker: int | None = None
+    """Who asked, by the contact in its User-Agent."""
 
     @property
     def url(self) -> str:
@@ -95,9 +104,9 @@ class Site:
         """Every request so far, in order of arrival."""
         return tuple(self._hits)
 
-    def note(self, origin: str, path: str) -> None:
+    def note(self, origin: str, path: str, worker: int | None) -> None:
         """A request has arrived."""
-        self._hits.append(Hit(time.monotonic(), origin, path))
+        self._hits.append(Hit(time.monotonic(), origin, path, worker))
 
     def answer(self, path: str) -> bytes:
         """The whole response to a request."""
@@ -139,7 +148,8 @@ class _Conversation(asyncio.Protocol):
         while b"\r\n\r\n" in self._buffer:
             head, self._buffer = self._buffer.split(b"\r\n\r\n", 1)
             path = head.split(b" ", 2)[1].decode("latin-1")
-            self._site.note(self._origin, path)
+            contact = _CONTACT.search(head)
+            self._site.note(self._origin, path, int(contact[1]) if contact else None)
             asyncio.get_running_loop().call_later(_delay_s(path), self._reply, path)
 
     def _reply(self, path: str) -> None:

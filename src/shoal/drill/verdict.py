@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from shoal.drill.evidence import Evidence, Injected
-from shoal.drill.kind import Kind
+from shoal.drill.evidence import Evidence, Held, Injected
+from shoal.drill.kind import LOSSES, Kind
 from shoal.drill.plan import PARALLEL
 from shoal.drill.rates import Window, worst_windows
 from shoal.drill.site import ROBOTS
@@ -17,7 +18,7 @@ JITTER_S = 0.4
 one. A rate that is not kept exceeds any such number sooner or later."""
 SHOWN = 3
 """Examples in an explanation."""
-_LOOSENING = (Kind.FREEZE_WORKER, Kind.FREEZE_CHILD, Kind.FLUSH_REDIS)
+_LOOSENING = (Kind.FREEZE_WORKER, Kind.FREEZE_CHILD, *LOSSES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def judge(evidence: Evidence) -> Verdict:
         lost=tuple(sorted(evidence.urls - counts.keys())),
         doubled=tuple(sorted(url for url, count in counts.items() if count > 1)),
         refetched=sum(fetches.values()) - len(fetches),
-        unexplained=_unexplained(fetches, evidence.faults),
+        unexplained=_unexplained(fetches, evidence),
         worst=worst,
         rates_kept=worst is None or worst.excess <= _allowed_excess(evidence, worst),
         reconciles=_reconciles(evidence, len(counts)),
@@ -83,7 +84,7 @@ def judge(evidence: Evidence) -> Verdict:
 
 
 def _with_problems(found: Verdict, evidence: Evidence) -> Verdict:
-    return replace(found, problems=(*_about_pages(found, evidence), *_about_the_crawl(found, evidence)))
+    return replace(found, problems=tuple(chain(*(about(found, evidence) for about in _ABOUT))))
 
 
 def _about_pages(found: Verdict, evidence: Evidence) -> Iterator[str]:
@@ -109,8 +110,7 @@ def _about_the_crawl(found: Verdict, evidence: Evidence) -> Iterator[str]:
     if not found.rates_kept and found.worst:
         yield f"the rate of {plan.rate:g} a second was not kept: {found.worst.describe()}"
     if len(evidence.faults) < plan.faults:
-        yield f"{plan.faults - len(evidence.faults)} faults of {plan.faults} did not come: the crawl was over before"
-    yield from evidence.unasked
+        yield f"{plan.faults - len(evidence.faults)} faults of {plan.faults} did not come"
     for recovery in found.recoveries:
         if recovery.seconds is None:
             yield f"no recovery from: {recovery.fault.kind}"
@@ -118,10 +118,40 @@ def _about_the_crawl(found: Verdict, evidence: Evidence) -> Iterator[str]:
             yield f"{recovery.seconds:.1f} s to recover from: {recovery.fault.kind} (at most {plan.most_recovery_s:g})"
 
 
-def _unexplained(fetches: Mapping[str, int], faults: Sequence[Injected]) -> tuple[str, ...]:
-    """Each lease that is hit by a fault can cost one more fetch of its URL, and only one."""
-    held = Counter(held.url for held in {held for fault in faults for held in fault.held})
-    return tuple(sorted(url for url, count in fetches.items() if count - 1 > held[url]))
+def _about_workers(_found: Verdict, evidence: Evidence) -> Iterator[str]:
+    """Whoever was told to stop has ended well, and nobody else has ended."""
+    for fault in evidence.faults:
+        who = f"worker {(fault.worker or 0) + 1}, told to stop,"
+        if fault.kind is Kind.STOP_WORKER and fault.exit_code is None:
+            yield f"{who} did not end"
+        elif fault.kind is Kind.STOP_WORKER and fault.exit_code:
+            yield f"{who} ended with code {fault.exit_code}"
+    yield from evidence.unasked
+
+
+_ABOUT = (_about_pages, _about_the_crawl, _about_workers)
+
+
+def _unexplained(fetches: Mapping[str, int], evidence: Evidence) -> tuple[str, ...]:
+    """Each lease that is hit by a fault can cost one more fetch of its URL, and only one; a stop costs none."""
+    costly = [fault.held for fault in evidence.faults if fault.kind.may_cost_fetches]
+    held = Counter(held.url for held in frozenset[Held]().union(*costly))
+    excess = {url: count - 1 - held[url] for url, count in fetches.items() if count - 1 > held[url]}
+    return tuple(sorted(excess.keys() - _leased_anew(excess, evidence)))
+
+
+def _leased_anew(excess: Mapping[str, int], evidence: Evidence) -> set[str]:
+    """A Redis that is older by a moment has leases again that were settled in it, and not more than can be leased at
+    once: if more is missing, it is filled again.
+    """
+    found: set[str] = set()
+    for fault in evidence.faults:
+        if fault.kind is Kind.CUT_REDIS:
+            before = {hit.url for hit in evidence.hits if hit.at <= fault.began}
+            after = {hit.url for hit in evidence.hits if hit.at > fault.began}
+            again = sorted(url for url, count in excess.items() if count == 1 and url in before & after)
+            found.update(again[: evidence.plan.most_leased])
+    return found
 
 
 def _allowed_excess(evidence: Evidence, window: Window) -> float:

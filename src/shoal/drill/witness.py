@@ -55,8 +55,9 @@ class Witness:
         found: set[Held] = set()
         with translated_errors("leases"):
             for group in self._redis.zrange(f"{prefix}:leases", 0, -1):
+                since = _leased_at(int(group))
                 for index, record in self._redis.hgetall(f"{prefix}:lease:{group}").items():
-                    found.add(Held(str(decode_record(record)[1].url), f"{group}:{index}"))
+                    found.add(Held(str(decode_record(record)[1].url), f"{group}:{index}", since))
         return found
 
     def status(self) -> JobStatus | None:
@@ -93,3 +94,8 @@ class Witness:
     def dead(self) -> tuple[str, ...]:
         """What was given up, and why."""
         return tuple(f"{letter.url} ({letter.reason})" for letter in self._platform.pages.dead_letters(self._job))
+
+
+def _leased_at(group: int) -> float:
+    """A group is numbered by the time on Redis' clock, which is this machine's, in eighths of a millisecond."""
+    return group / 8_000 - time.time() + time.monotonic()

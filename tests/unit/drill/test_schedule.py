@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from shoal.drill.kind import DECK, Kind, kinds_named
+from shoal.drill.kind import DECK, LOSSES, Kind, kinds_for, kinds_named
 from shoal.drill.plan import Plan
 from shoal.drill.schedule import FIRST, LAST, make_schedule
 from shoal.errors import InputError
@@ -48,11 +48,32 @@ def test_frozen_workers_stay_so_beyond_their_lease() -> None:
     assert 3.0 <= min(freezes) <= max(freezes) <= 6.0
 
 
-def test_redis_loses_its_data_only_when_that_was_asked_for() -> None:
+def test_redis_loses_data_in_every_run_and_in_both_ways() -> None:
+    schedules = [make_schedule(replace(PLAN, seed=seed)) for seed in range(20)]
+    losses = [{fault.kind for fault in schedule} & set(LOSSES) for schedule in schedules]
+    assert all(losses)
+    assert set().union(*losses) == set(LOSSES)
+
+
+def test_redis_loses_nothing_when_that_was_not_wanted() -> None:
+    kinds = kinds_for([], losses=False)
+    assert set(kinds) == set(DECK) - set(LOSSES)
     for seed in range(20):
-        plan = replace(PLAN, seed=seed)
-        assert Kind.FLUSH_REDIS not in [fault.kind for fault in make_schedule(plan)]
-        assert [fault.kind for fault in make_schedule(replace(plan, flush=True))].count(Kind.FLUSH_REDIS) == 1
+        schedule = make_schedule(replace(PLAN, seed=seed, kinds=kinds, flush=False))
+        assert not {fault.kind for fault in schedule} & set(LOSSES)
+    with pytest.raises(InputError, match="no fault is left"):
+        kinds_for(["FLUSHALL"], losses=False)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_rebuild_comes_after_a_kill_under_a_lock_whose_traces_it_would_cover(seed: int) -> None:
+    kinds = [fault.kind for fault in make_schedule(replace(PLAN, seed=seed))]
+    if Kind.KILL_UNDER_LOCK in kinds:
+        assert not set(LOSSES) & set(kinds[kinds.index(Kind.KILL_UNDER_LOCK) :])
+
+
+def test_every_kind_of_the_deck_comes_within_twenty_seeds() -> None:
+    assert {fault.kind for seed in range(1, 21) for fault in make_schedule(replace(PLAN, seed=seed))} == set(Kind)
 
 
 def test_a_plan_without_faults_has_an_empty_schedule() -> None:
@@ -62,7 +83,7 @@ def test_a_plan_without_faults_has_an_empty_schedule() -> None:
 def test_faults_can_be_chosen_by_words_of_their_names() -> None:
     chosen = kinds_named(["redis"])
     assert set(chosen) == {Kind.KILL_REDIS, Kind.FREEZE_REDIS}
-    assert {fault.kind for fault in make_schedule(replace(PLAN, kinds=chosen))} == set(chosen)
+    assert {fault.kind for fault in make_schedule(replace(PLAN, kinds=chosen, flush=False))} == set(chosen)
     assert kinds_named([]) == DECK
 
 

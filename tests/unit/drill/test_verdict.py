@@ -26,6 +26,7 @@ def _hit(url: str, at: float) -> Hit:
 
 ARRIVALS = {url: 100 + number // 2 * STEP_S for number, url in enumerate(URLS)}
 KILL = Injected(Kind.KILL_WORKER, 0, began=101.0, ended=102.0, held=frozenset(), progress=0.4)
+STOP = Injected(Kind.STOP_WORKER, 1, began=101.0, ended=102.0, held=frozenset(), progress=0.4, exit_code=0)
 GOOD = Evidence(
     plan=PLAN,
     urls=frozenset(URLS),
@@ -107,6 +108,48 @@ def test_a_row_without_bytes_and_a_dead_letter_are_found(spoilt: dict[str, tuple
     assert URLS[0] in problem
 
 
+def test_a_worker_that_was_told_to_stop_is_forgiven_no_fetch() -> None:
+    hits = _again(URLS[3], 110.0)
+    stop = replace(STOP, held=_held(URLS[3]))
+    assert judge(replace(GOOD, hits=hits, faults=(stop,))).unexplained == (URLS[3],)
+    outage = Injected(Kind.KILL_REDIS, None, began=101.5, ended=102.0, held=_held(URLS[3]), progress=0.5)
+    both = replace(GOOD, plan=replace(PLAN, faults=2), hits=hits, faults=(stop, outage))
+    assert judge(both).holds
+
+
+def test_a_redis_that_is_older_by_a_moment_may_lease_anew_what_was_settled_and_no_more() -> None:
+    cut = Injected(Kind.CUT_REDIS, None, began=103.0, ended=103.1, held=frozenset(), progress=0.9)
+    again = tuple(_hit(url, 110.0 + number) for number, url in enumerate(URLS))
+    most = PLAN.most_leased
+    few = replace(GOOD, hits=(*GOOD.hits, *again[:most]), faults=(cut,))
+    assert judge(few).unexplained == ()
+    assert len(judge(replace(few, hits=(*GOOD.hits, *again[: most + 2]))).unexplained) == 2
+    assert len(judge(replace(few, faults=(replace(cut, began=99.0),))).unexplained) == most  # all were asked after it
+    assert judge(replace(few, hits=(*few.hits, _hit(URLS[0], 130.0)))).unexplained == (URLS[0],)
+
+
+# --- workers --------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_ends_well_when_it_is_told_to_has_no_problem() -> None:
+    assert judge(replace(GOOD, faults=(STOP,))).holds
+
+
+def test_a_worker_that_ends_with_another_code_than_0_is_found() -> None:
+    (problem,) = judge(replace(GOOD, faults=(replace(STOP, exit_code=7),))).problems
+    assert problem == "worker 2, told to stop, ended with code 7"
+
+
+def test_a_worker_that_does_not_end_when_it_is_told_to_is_found() -> None:
+    (problem,) = judge(replace(GOOD, faults=(replace(STOP, exit_code=None),))).problems
+    assert problem == "worker 2, told to stop, did not end"
+
+
+def test_a_worker_that_ends_without_having_been_told_to_is_found() -> None:
+    ended = "worker 1 ended by itself with code 1"
+    assert judge(replace(GOOD, unasked=(ended,))).problems == (ended,)
+
+
 # --- sums -----------------------------------------------------------------------------------------------------------
 
 
@@ -160,6 +203,14 @@ def test_a_request_that_was_delayed_on_its_way_is_forgiven() -> None:
     assert verdict.worst.excess > 0
 
 
+@pytest.mark.parametrize("kind", [Kind.FLUSH_REDIS, Kind.CUT_REDIS])
+def test_a_redis_that_forgets_may_let_those_through_that_are_under_way(kind: Kind) -> None:
+    hits = (*GOOD.hits, *(Hit(101.0, ORIGINS[0], "/robots.txt") for _ in range(3)))
+    loss = Injected(kind, None, began=100.5, ended=101.0, held=frozenset(), progress=0.4)
+    assert judge(replace(GOOD, hits=hits, faults=(loss,))).rates_kept
+    assert not judge(replace(GOOD, hits=hits, faults=(replace(loss, ended=110.0),))).rates_kept
+
+
 def test_what_a_worker_was_about_to_send_when_it_froze_may_come_when_it_thaws() -> None:
     hits = (*GOOD.hits, *(Hit(101.0, ORIGINS[0], "/robots.txt") for _ in range(3)))
     assert not judge(replace(GOOD, hits=hits)).rates_kept
@@ -207,6 +258,13 @@ def test_recovery_from_an_outage_counts_from_its_end_until_pages_are_stored_agai
     outage = Injected(Kind.FREEZE_REDIS, None, began=100.0, ended=120.0, held=frozenset(), progress=0.2)
     verdict = judge(replace(GOOD, faults=(outage,), stored_at=_stored(URLS[-1], 121.25)))
     assert verdict.longest_s == pytest.approx(1.25)
+
+
+def test_recovery_of_a_worker_killed_under_a_lock_counts_from_the_end_of_the_lock() -> None:
+    killed = replace(KILL, kind=Kind.KILL_UNDER_LOCK, began=100.0, ended=104.0, held=_held(URLS[3]))
+    verdict = judge(replace(GOOD, faults=(killed,), stored_at=_stored(URLS[3], 109.0)))
+    assert verdict.longest_s == pytest.approx(5.0)
+    assert verdict.holds
 
 
 def test_an_outage_in_between_is_not_held_against_a_worker() -> None:
