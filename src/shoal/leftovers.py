@@ -1,8 +1,8 @@
 """Leftovers in the stores: archive folders and rows of jobs that there are not, segments that no row points to; torn
 segments.
 
-A folder or a segment goes only when it has not been written for a day, and only where the archive is this database's
-alone.
+A folder or a segment goes only when it has not been written for a day, only where the archive is this database's
+alone, and only when it was written since that is so: what was there before may be another database's.
 """
 
 from __future__ import annotations
@@ -64,27 +64,31 @@ class Leftovers:
 
     def folders(self) -> None:
         """Folders of jobs that there are not, and segments of others that nothing points to."""
+        alone = self._folders.is_ours_alone()  # also while nothing is there: others must know of us
         there = self._folders.jobs()
         if not there:
             return
-        if not self._folders.is_ours_alone():
+        if not alone:
             log.warning("archive_shared", hint="other databases have jobs here: nothing is removed as left over")
             return
+        owned = self._folders.owned()
         names = self._window.next(there)
         unknown = set(self._orphans.unknown(names))
         for job in unknown:
-            if self._folders.idle(job) >= UNTOUCHED:
+            newest, oldest = self._folders.idle(job)
+            if newest >= UNTOUCHED and oldest <= owned:
                 self._archive.remove(job)
                 self._repairs.note("archive_folders", 1, job)
         queried = 0
         for job in names:
             if job not in unknown and queried < QUERIED_AT_ONCE:
-                queried += self._segments(job)
+                queried += self._segments(job, owned)
 
-    def _segments(self, job: str) -> bool:
+    def _segments(self, job: str, owned: timedelta) -> bool:
         """Tells whether the database had to be asked."""
         known = self._in_use.setdefault(job, set())
-        old = [file.key for file in self._folders.segments(job) if file.idle >= UNTOUCHED and file.key not in known]
+        files = [file for file in self._folders.segments(job) if UNTOUCHED <= file.idle <= owned]
+        old = [file.key for file in files if file.key not in known]
         if not old:
             return False
         known.update(self._orphans.segments_in_use(job))

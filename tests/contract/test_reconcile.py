@@ -21,6 +21,8 @@ from shoal.errors import StoreUnavailable
 from shoal.frontier.audit import Recount
 from shoal.frontier.scripts import connect
 from shoal.store import tables
+from shoal.store.archive import ArchiveWriter, Exchange
+from shoal.store.orphans import owner_of
 from shoal.store.pages import DeadLetter, ItemRow, PageRow
 from shoal.wiring import redis_urls
 from tests.contract.api import NOW_MS, Desk, a_desk, some_dead
@@ -429,7 +431,20 @@ def _folder(desk: Desk, job: str, *names: str) -> Path:
     return folder
 
 
+def _own(desk: Desk, seconds: float = 3 * DAY_S) -> None:
+    """The desk's database has used its archive for so long."""
+    tick(desk, 1)
+    (owner,) = (desk.platform.settings.archive_path / ".owners").iterdir()
+    _age(owner, seconds)
+
+
+def _writer(desk: Desk) -> ArchiveWriter:
+    settings = desk.platform.settings
+    return ArchiveWriter(settings.archive_path, 10**6, owner_of(settings.sql_url, settings.archive_path))
+
+
 def test_an_archive_folder_of_no_job_goes_when_it_is_old(each: Desk) -> None:
+    _own(each)
     old, new = _folder(each, "gone1", "1.warc.gz"), _folder(each, "gone2", "1.warc.gz")
     _age(old)
     assert tick(each, 1) == {"archive_folders": 1}
@@ -437,6 +452,7 @@ def test_an_archive_folder_of_no_job_goes_when_it_is_old(each: Desk) -> None:
 
 
 def test_segments_that_no_row_points_to_go_at_the_second_look(each: Desk) -> None:
+    _own(each)
     job = each.submit(URL)
     each.work()
     each.archive.close()
@@ -460,9 +476,60 @@ def test_nothing_goes_from_an_archive_that_another_database_uses(
     home = tmp_path / "other"
     with a_desk(valkey_url, home, postgres.new_database(), archive_dir=desk.platform.settings.archive_path) as other:
         tick(other, 1)
+        tick(desk, 1)
+        for owner in (desk.platform.settings.archive_path / ".owners").iterdir():
+            _age(owner, 3 * DAY_S)
         _age(old)
         assert tick(desk, 1) == tick(other, 1) == {}
         assert old.exists()
+
+
+def test_a_database_is_an_owner_from_its_first_segment_on(
+    desk: Desk, valkey_url: str, tmp_path: Path, postgres: Any
+) -> None:
+    """Also when nobody has kept house for it so far."""
+    with a_desk(
+        valkey_url, tmp_path / "other", postgres.new_database(), archive_dir=desk.platform.settings.archive_path
+    ) as other:
+        _own(other)
+        writer = _writer(desk)
+        writer.append("job1", Exchange(URL, 200, "OK", (), b"x", NOW_MS))
+        writer.close()
+        folder = desk.platform.settings.archive_path / "job1"
+        _age(folder)
+        assert tick(other, 2) == {}
+        assert len(list(folder.iterdir())) == 1
+
+
+def test_a_database_is_an_owner_before_it_has_anything_in_the_archive(each: Desk) -> None:
+    tick(each, 1)
+    assert len(list((each.platform.settings.archive_path / ".owners").iterdir())) == 1
+
+
+def test_what_was_in_the_archive_before_the_database_came_stays(each: Desk) -> None:
+    """Somebody moved to another database: to this one the folders of the other are of no job."""
+    _own(each)
+    job = each.submit(URL)
+    each.work()
+    before, both = _folder(each, "gone1", "1.warc.gz"), _folder(each, "gone2", "1.warc.gz", "2.warc.gz")
+    _age(before, 4 * DAY_S)
+    _age(both)
+    _age(both / "1.warc.gz", 4 * DAY_S)
+    segment = _folder(each, job, "1-other-0001.warc.gz") / "1-other-0001.warc.gz"
+    _age(segment, 4 * DAY_S)
+    assert tick(each, 3) == {}
+    assert (before.exists(), both.exists(), segment.exists()) == (True, True, True)
+
+
+def test_keeping_house_does_not_make_the_database_come_later(each: Desk) -> None:
+    _own(each)
+    (owner,) = (each.platform.settings.archive_path / ".owners").iterdir()
+    before = owner.stat().st_mtime
+    tick(each, 2)
+    writer = _writer(each)
+    writer.append("job1", Exchange(URL, 200, "OK", (), b"x", NOW_MS))
+    writer.close()
+    assert owner.stat().st_mtime == before
 
 
 def test_rows_of_no_job_go(each: Desk) -> None:
