@@ -109,7 +109,9 @@ class Housekeeper:
 
     def _complete(self) -> None:
         """Submissions that a crash cut short."""
-        self._each("complete_job", self._complete_job, self.jobs.cut_short(_now_ms() - _ms(PATIENCE)))
+        self._each(
+            "complete_job", self._complete_job, self.jobs.cut_short(self.frontier.audit.now_ms() - _ms(PATIENCE))
+        )
 
     def _complete_job(self, job: str) -> None:
         if self.intake.complete(job):

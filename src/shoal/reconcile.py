@@ -167,7 +167,7 @@ class Reconciler:
 
     def ended_sums(self) -> None:
         """Jobs that have just ended: their last sums say what the rows say."""
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self._audit.now_ms()
         since, until = now_ms - _ms(LOOK_BACK), now_ms - _ms(SETTLED)
         self._held = {job: ended_ms for job, ended_ms in self._held.items() if ended_ms >= since}
         found = self._ended.between(since, until, ENDED_AT_ONCE + len(self._held))

@@ -22,11 +22,13 @@ from shoal.frontier.audit import Recount
 from shoal.frontier.scripts import connect
 from shoal.store import tables
 from shoal.store.archive import ArchiveWriter, Exchange
+from shoal.store.dead import DeadLetters, Selection
+from shoal.store.ended import EndedJobs, Outdated
 from shoal.store.orphans import owner_of
-from shoal.store.pages import DeadLetter, ItemRow, PageRow
+from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow
 from shoal.wiring import redis_urls
 from tests.contract.api import NOW_MS, Desk, a_desk, some_dead
-from tests.contract.keyspace import host_fields, leaks, read_keys, wrong_depths
+from tests.contract.keyspace import clear, host_fields, leaks, read_keys, wrong_depths
 from tests.waiting import wait_until
 
 URL = "http://shop.example/"
@@ -39,6 +41,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconcile, "STILL", AT_ONCE)
     monkeypatch.setattr(reconcile, "SETTLED", -timedelta(seconds=5))
     monkeypatch.setattr(leftovers, "SECOND_LOOK", AT_ONCE)
+    monkeypatch.setattr(leftovers, "PATIENCE", AT_ONCE, raising=False)
 
 
 @contextmanager
@@ -323,6 +326,20 @@ def test_a_running_job_with_other_sums_than_rows_is_named(each: Desk) -> None:
     assert [(e["job"], e["done"], e["pages"]) for e in logs if e["event"] == "sums_differ"] == [(job, 2, 0)]
 
 
+def test_a_clock_that_is_an_hour_behind_does_not_hide_jobs_that_have_ended(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = desk.submit(URL)
+    desk.work()
+    desk.platform.pages.write([_page(job, f"{URL}more")], [], [])
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() - 3600 * 10**9)
+    assert tick(desk) == {"counters": 1}
+
+
+# --- ends that were lost ---------------------------------------------------------------------------------------------
+
+
 # --- hosts -----------------------------------------------------------------------------------------------------------
 
 
@@ -538,7 +555,10 @@ def test_rows_of_no_job_go(each: Desk) -> None:
     page = _page("gone1", URL)
     each.platform.pages.write([page], [ItemRow("gone1", 1, 0, URL, {})], [_letter("gone1", f"{URL}2")])
     each.platform.jobs.mark_admitted([each.platform.jobs.submit("gone2", [URL], 1)])
-    assert tick(each, 1) == {"rows": 4}
+    each.platform.pages.write([], [], [], found=[FoundLinks("gone3", 1, (URL,)), FoundLinks(job, 1, (URL,))])
+    assert tick(each, 1) == {"rows": 5}
+    with each.platform.engine.connect() as connection:
+        assert connection.execute(sa.select(tables.links.c.job)).scalars().all() == [job]
     assert each.platform.pages.count("gone1") == 0
     assert each.platform.pages.count(job) == 1
 

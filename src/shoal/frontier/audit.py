@@ -81,6 +81,12 @@ class Audit:
 
     # --- chores and repairs --------------------------------------------------------------------------------------
 
+    def now_ms(self) -> int:
+        """By Redis' clock, on which jobs begin and end: who keeps house may have another."""
+        with translated_errors("time"):
+            seconds, micros = cast("tuple[int, int]", self._client.time())
+        return seconds * 1000 + micros // 1000
+
     def claim_chore(self, chore: str, every: timedelta) -> bool:
         """True for the one caller in this time, of all who keep house."""
         with translated_errors("chore"):
