@@ -79,6 +79,7 @@ class Reconciler:
             Chore("still_jobs", self.still_jobs, timedelta(seconds=20)),
             Chore("sums", self.sums, timedelta(seconds=30)),
             Chore("ended_sums", self.ended_sums, timedelta(seconds=30)),
+            Chore("lost_ends", self.lost_ends, timedelta(seconds=30)),
             Chore("hosts", self.hosts, timedelta(seconds=30)),
         )
 
@@ -179,6 +180,12 @@ class Reconciler:
         self._held[job.id] = job.ended_ms
         if wrong:
             self._repairs.note("counters", wrong, job.id)
+
+    def lost_ends(self) -> None:
+        """Cancelled jobs that the frontier has lost while leases were out: nobody is left to end them."""
+        for job in self._ended.unended(ENDED_AT_ONCE):
+            if self._frontier.status(job) is None and self._ended.end(job, self._audit.now_ms()):
+                self._repairs.note("lost_ends", 1, job)
 
     # --- hosts ---------------------------------------------------------------------------------------------------
 

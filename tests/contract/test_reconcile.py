@@ -326,6 +326,37 @@ def test_a_running_job_with_other_sums_than_rows_is_named(each: Desk) -> None:
     assert [(e["job"], e["done"], e["pages"]) for e in logs if e["event"] == "sums_differ"] == [(job, 2, 0)]
 
 
+def test_a_replay_of_what_was_stored_late_leaves_no_dead_request_without_a_letter(each: Desk) -> None:
+    """The page came after the letter; the replay finds it, and takes the letter away without a second try."""
+    job = each.submit(f"{URL}1", f"{URL}2", open=True)
+    each.work(some_dead("2"))
+    each.platform.pages.write([_page(job, f"{URL}2")], [], [])
+    assert each.platform.intake.replay(each.platform.control.job(job), Selection()) == 1
+    assert each.work() == []
+    each.platform.control.close(job)
+    assert tick(each) == {"counters": 1}
+    counters = each.platform.control.status(job).counters
+    assert (counters.seen, counters.admitted, counters.done, counters.dead, counters.dropped) == (2, 2, 2, 0, 0)
+    assert list(each.platform.pages.dead_letters(job)) == []
+    assert tick(each) == {}
+
+
+def test_sums_of_a_job_whose_dead_letters_are_on_their_way_back_are_left_alone(each: Desk) -> None:
+    """Their rows are gone, and the sums must still have them: the frontier takes them off when it has the requests."""
+    job = each.submit(f"{URL}1", f"{URL}2")
+    each.work(some_dead("2"))
+    ended = EndedJobs(each.platform.engine)
+    (found,) = ended.between(0, 2**53, 10)
+    letters = DeadLetters(each.platform.engine)
+    assert letters.take(job, Selection(), 1, letters.newest(job))
+    assert ended.correct(found) == 0
+    assert each.platform.control.status(job).counters.dead == 1
+    assert each.platform.intake.complete(job)
+    assert each.work() == [f"{URL}2"]
+    counters = each.platform.control.status(job).counters
+    assert (counters.done, counters.dead, counters.reconciles) == (2, 0, True)
+
+
 def test_a_clock_that_is_an_hour_behind_does_not_hide_jobs_that_have_ended(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,6 +369,45 @@ def test_a_clock_that_is_an_hour_behind_does_not_hide_jobs_that_have_ended(
 
 
 # --- ends that were lost ---------------------------------------------------------------------------------------------
+
+
+def _row(desk: Desk, job: str) -> Any:
+    with desk.platform.engine.connect() as connection:
+        return connection.execute(sa.select(tables.jobs).where(tables.jobs.c.id == job)).one()
+
+
+def test_a_cancelled_job_that_redis_has_lost_ends_with_the_sums_of_its_rows(each: Desk) -> None:
+    """Its leases were out: the one who was to settle the last of them cannot any more."""
+    job = each.submit(*(f"{URL}{n}" for n in range(5)))
+    each.work(some_dead("0"), at_most=2)
+    held = lease(each, 1)
+    each.platform.control.cancel(job)
+    with redis_of(each) as (client, prefix):
+        clear(client, prefix)
+    assert _row(each, job).ended_ms is None
+    each.platform.frontier.release(held)
+    assert tick(each) == {"lost_ends": 1}
+    row = _row(each, job)
+    assert row.state == "cancelled"
+    assert abs(row.ended_ms - time.time_ns() // 10**6) < 3_600_000
+    status = each.platform.control.status(job)
+    assert (status.state, status.ended_ms) == (JobState.CANCELLED, row.ended_ms)
+    counters = status.counters
+    assert (counters.admitted, counters.done, counters.dead, counters.dropped) == (5, 1, 1, 3)
+    assert counters.reconciles
+    assert [job.id for job in each.platform.retention.outdated(Outdated(2**53))] == [job]
+    assert tick(each) == {}
+
+
+def test_a_cancelled_job_whose_leases_are_out_is_left_to_who_settles_them(each: Desk) -> None:
+    job = each.submit(URL)
+    held = lease(each)
+    each.platform.control.cancel(job)
+    assert tick(each) == {}
+    assert _row(each, job).ended_ms is None
+    each.platform.frontier.release(held)
+    tick(each)
+    assert _row(each, job).state == "cancelled"
 
 
 # --- hosts -----------------------------------------------------------------------------------------------------------
