@@ -477,6 +477,61 @@ def test_a_lease_group_without_a_deadline_is_reaped(desk: Desk) -> None:
     assert desk.work() == [URL]
 
 
+def _remove_row(desk: Desk, job: str) -> None:
+    with desk.platform.engine.begin() as connection:
+        connection.execute(sa.delete(tables.submissions).where(tables.submissions.c.job == job))
+        connection.execute(sa.delete(tables.jobs).where(tables.jobs.c.id == job))
+
+
+def test_a_job_that_the_database_does_not_have_leaves_the_frontier(each: Desk) -> None:
+    gone, other = each.submit(f"{URL}1", f"{URL}2"), each.submit(f"{URL}3")
+    held = lease(each, 1)
+    _remove_row(each, gone)
+    assert tick(each) == {"unknown_jobs": 1}
+    assert each.platform.frontier.known_jobs() == [other]
+    with redis_of(each) as (client, prefix):
+        assert [key for key in client.keys(f"{prefix}:*") if gone in key] == []
+        assert leaks(read_keys(client, prefix)) == []
+    each.platform.frontier.release(held)
+    assert each.work() == [f"{URL}3"]
+
+
+def test_a_removed_job_that_comes_back_with_an_older_redis_is_dropped_at_once(each: Desk) -> None:
+    each.platform.recovery.look()
+    job = each.submit(URL)
+    spec = each.platform.control.job(job).spec
+    each.platform.control.delete(job)
+    tick(each, 1)
+    each.platform.frontier.create(job, spec)
+    with redis_of(each) as (client, prefix):
+        client.set(f"{prefix}:epoch", 0)
+    each.platform.recovery.look()
+    assert each.platform.frontier.known_jobs() == []
+
+
+def test_a_name_in_the_list_of_jobs_with_nothing_behind_it_goes(desk: Desk) -> None:
+    with redis_of(desk) as (client, prefix):
+        client.sadd(f"{prefix}:jobs", "gone1")
+    assert tick(desk) == {"unknown_jobs": 1}
+    assert desk.platform.frontier.known_jobs() == []
+
+
+def test_a_job_without_a_row_is_looked_at_twice(each: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that has gone back for a moment, or another one by mistake, costs no job."""
+    monkeypatch.setattr(leftovers, "PATIENCE", timedelta(minutes=1))
+    job = each.submit(URL)
+    row = {**_row(each, job)._mapping}
+    _remove_row(each, job)
+    assert tick(each, 3) == {}
+    with each.platform.engine.begin() as connection:
+        connection.execute(sa.insert(tables.jobs).values(row))
+    monkeypatch.setattr(leftovers, "PATIENCE", AT_ONCE)
+    assert tick(each, 3) == {}
+    _remove_row(each, job)
+    assert tick(each, 1) == {}
+    assert tick(each, 1) == {"unknown_jobs": 1}
+
+
 @pytest.mark.parametrize("end", ["finished", "cancelled", "budget"])
 def test_a_job_that_has_ended_leaves_no_key(desk: Desk, end: str) -> None:
     """Others may remember it for a day: whose turn it was on a host that they share, who waited for its place."""
