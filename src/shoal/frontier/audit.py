@@ -85,7 +85,7 @@ class Audit:
     def now_ms(self) -> int:
         """By Redis' clock, on which jobs begin and end: who keeps house may have another."""
         with translated_errors("time"):
-            seconds, micros = cast("tuple[int, int]", self._client.time())
+            seconds, micros = self._client.time()
         return seconds * 1000 + micros // 1000
 
     def claim_chore(self, chore: str, every: timedelta) -> bool:

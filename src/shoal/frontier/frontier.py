@@ -191,7 +191,7 @@ class Frontier:
         fields += ("redirects", status.redirects)
         if status.started_ms is not None:
             with translated_errors("restore"):
-                seconds, micros = cast("tuple[int, int]", self._client.time())
+                seconds, micros = self._client.time()
             now = seconds * 1000 + micros // 1000
             worked = 0 if spec.seconds else ms(status.elapsed)
             fields += ("started", status.started_ms, "rested", max(0, now - status.started_ms - worked))
