@@ -32,6 +32,7 @@ log = structlog.get_logger()
 PATIENCE = timedelta(seconds=10)
 """A submission that took longer than this is taken to be cut short; carrying it out twice does no harm."""
 CLAIMS_KEPT = timedelta(days=1)
+DROP_EVERY = timedelta(seconds=10)
 EXPIRE_EVERY = timedelta(minutes=1)
 REMOVE_BATCHES = 40
 TRIM_BATCHES = 4
@@ -68,6 +69,7 @@ class Housekeeper:
             Chore("complete", self._complete),
             Chore("recover", self._recover),
             *self.reconciler.chores(),
+            Chore("unknown_jobs", self._drop_unknown, DROP_EVERY),
             Chore("finalise", self._finalise),
             Chore("expire", self.retention.expire, EXPIRE_EVERY),
             Chore("remove", self._remove),
@@ -109,7 +111,8 @@ class Housekeeper:
 
     def _complete(self) -> None:
         """Submissions that a crash cut short."""
-        self._each("complete_job", self._complete_job, self.jobs.submissions.cut_short(_now_ms() - _ms(PATIENCE)))
+        before_ms = self.frontier.audit.now_ms() - _ms(PATIENCE)
+        self._each("complete_job", self._complete_job, self.jobs.submissions.cut_short(before_ms))
 
     def _complete_job(self, job: str) -> None:
         if self.intake.complete(job):
@@ -119,6 +122,12 @@ class Housekeeper:
     def _recover(self) -> None:
         """Jobs that the frontier has lost."""
         self.recovery.tick()
+
+    def _drop_unknown(self) -> None:
+        """Jobs that the frontier knows and the database does not."""
+        for job in self.leftovers.unknown_jobs(self.frontier.known_jobs()):
+            self.frontier.audit.drop_job(job)
+            Repairs(self.frontier.audit).note("unknown_jobs", 1, job)
 
     def _finalise(self) -> None:
         """Jobs whose end nobody lived to write down."""

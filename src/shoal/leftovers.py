@@ -1,13 +1,13 @@
-"""Leftovers in the stores: archive folders and rows of jobs that there are not, segments that no row points to; torn
-segments.
+"""Leftovers: archive folders, rows and keys of jobs that there are not, segments that no row points to; torn segments.
 
-A folder or a segment goes only when it has not been written for a day, and only where the archive is this database's
-alone.
+A folder or a segment goes only when it has not been written for a day, only where the archive is this database's
+alone, and only when it was written since that is so: what was there before may be another database's.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 
 import structlog
@@ -25,6 +25,8 @@ UNTOUCHED = timedelta(days=1)
 """A worker that still writes has written since."""
 SECOND_LOOK = timedelta(minutes=5)
 """A segment must be found without rows twice, so far apart: a database that was away gets the rows it has missed."""
+PATIENCE = timedelta(minutes=1)
+"""A job of the frontier must be found without a row twice, so far apart."""
 FOLDERS_AT_ONCE = 2_000
 QUERIED_AT_ONCE = 20
 """Jobs of which all pages are looked at for the segments that they need."""
@@ -47,6 +49,8 @@ class Leftovers:
         """Job → segments that are known to have rows."""
         self._suspects: dict[str, float] = {}
         """Segment without rows → when that was first seen."""
+        self._unknown: dict[str, float] = {}
+        """Job of the frontier without a row → likewise."""
 
     def chores(self) -> tuple[Chore, ...]:
         """What is to be done, and how often."""
@@ -64,27 +68,31 @@ class Leftovers:
 
     def folders(self) -> None:
         """Folders of jobs that there are not, and segments of others that nothing points to."""
+        alone = self._folders.is_ours_alone()  # also while nothing is there: others must know of us
         there = self._folders.jobs()
         if not there:
             return
-        if not self._folders.is_ours_alone():
+        if not alone:
             log.warning("archive_shared", hint="other databases have jobs here: nothing is removed as left over")
             return
+        owned = self._folders.owned()
         names = self._window.next(there)
         unknown = set(self._orphans.unknown(names))
         for job in unknown:
-            if self._folders.idle(job) >= UNTOUCHED:
+            newest, oldest = self._folders.idle(job)
+            if newest >= UNTOUCHED and oldest <= owned:
                 self._archive.remove(job)
                 self._repairs.note("archive_folders", 1, job)
         queried = 0
         for job in names:
             if job not in unknown and queried < QUERIED_AT_ONCE:
-                queried += self._segments(job)
+                queried += self._segments(job, owned)
 
-    def _segments(self, job: str) -> bool:
+    def _segments(self, job: str, owned: timedelta) -> bool:
         """Tells whether the database had to be asked."""
         known = self._in_use.setdefault(job, set())
-        old = [file.key for file in self._folders.segments(job) if file.idle >= UNTOUCHED and file.key not in known]
+        files = [file for file in self._folders.segments(job) if UNTOUCHED <= file.idle <= owned]
+        old = [file.key for file in files if file.key not in known]
         if not old:
             return False
         known.update(self._orphans.segments_in_use(job))
@@ -99,6 +107,17 @@ class Leftovers:
                 self._suspects.pop(key)
                 self._repairs.note("segments", 1, job)
         return True
+
+    def unknown_jobs(self, known: Sequence[str]) -> list[str]:
+        """Which of the jobs that the frontier knows the database does not have, nor had a while ago.
+
+        A job's row is written before the frontier hears of it, and goes after the frontier has forgotten it: what has
+        none came back with an older Redis, or the database has gone back.
+        """
+        before, now = self._unknown, time.monotonic()
+        self._unknown = {job: before.get(job, now) for job in self._orphans.unknown(known)}
+        patient = now - PATIENCE.total_seconds()
+        return [job for job in self._unknown if job in before and before[job] <= patient]
 
     def rows(self) -> None:
         """Rows of jobs that there are not: of a worker that stored a page after its job was removed."""

@@ -80,6 +80,7 @@ class Reconciler:
             Chore("still_jobs", self.still_jobs, timedelta(seconds=20)),
             Chore("sums", self.sums, timedelta(seconds=30)),
             Chore("ended_sums", self.ended_sums, timedelta(seconds=30)),
+            Chore("lost_ends", self.lost_ends, timedelta(seconds=30)),
             Chore("hosts", self.hosts, timedelta(seconds=30)),
         )
 
@@ -168,7 +169,7 @@ class Reconciler:
 
     def ended_sums(self) -> None:
         """Jobs that have just ended: their last sums say what the rows say."""
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self._audit.now_ms()
         since, until = now_ms - _ms(LOOK_BACK), now_ms - _ms(SETTLED)
         self._held = {job: ended_ms for job, ended_ms in self._held.items() if ended_ms >= since}
         found = self._ended.between(since, until, ENDED_AT_ONCE + len(self._held))
@@ -180,6 +181,12 @@ class Reconciler:
         self._held[job.id] = job.ended_ms
         if wrong:
             self._repairs.note("counters", wrong, job.id)
+
+    def lost_ends(self) -> None:
+        """Cancelled jobs that the frontier has lost while leases were out: nobody is left to end them."""
+        for job in self._ended.unended(ENDED_AT_ONCE):
+            if self._frontier.status(job) is None and self._ended.end(job, self._audit.now_ms()):
+                self._repairs.note("lost_ends", 1, job)
 
     # --- hosts ---------------------------------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ class Retention:
 
     def expire(self) -> None:
         """Give up jobs that have been kept for as long as they, or else the operator, said."""
-        now, keep = _now_ms(), None if self._keep is None else self._keep.total_seconds()
+        now, keep = self._frontier.audit.now_ms(), None if self._keep is None else self._keep.total_seconds()
         for job in self._stores.ended.outlived(now, keep, EXPIRE_AT_ONCE):
             if self._stores.ended.give_up(job, now):
                 log.info("job_expired", job=job.id, request_id=self._stores.jobs.request_id(job.id))

@@ -38,6 +38,12 @@ def stocked(shoal: Shoal, bookshop: Server) -> tuple[Shoal, str]:
     return shoal, _scrape(shoal, *urls, more=("--field", "title=h1"))
 
 
+def test_one_short_command_makes_the_database_an_owner_of_its_archive(stocked: tuple[Shoal, str]) -> None:
+    """Nothing of it is taken for left over by another database that shares the archive later."""
+    shoal, _ = stocked
+    assert len(list((shoal.home / "archive" / ".owners").iterdir())) == 1
+
+
 def test_a_dry_run_shows_what_would_go_and_changes_nothing(stocked: tuple[Shoal, str]) -> None:
     shoal, job = stocked
     before, folders = _rows(shoal), _folders(shoal)

@@ -28,9 +28,15 @@ from tests.contract.frontier_calls import (
     status_of,
     targets,
 )
+from tests.contract.frontier_time import Clock
 from tests.contract.keyspace import key_names, read_keys
 
 FREE = JobSpec(rate="unlimited")
+
+
+@pytest.fixture
+def clock(client: redis.Redis, prefix: str) -> Clock:
+    return Clock(client, prefix)
 
 
 def let_die(frontier: Frontier, leases: Sequence[Lease], reason: str) -> list[tuple[Request, str]]:
@@ -243,6 +249,45 @@ def test_restored_job_keeps_to_its_budget(frontier: Frontier) -> None:
     frontier.restore("job", spec, status)
     report = frontier.admit("job", pages("c.test", 10))
     assert (report.admitted, report.over_budget) == (10 - (8 - 3 - 1 - 1), 3)
+
+
+def test_restored_job_has_all_its_time_once_more(frontier: Frontier, clock: Clock) -> None:
+    spec = FREE.model_copy(update={"seconds": 60.0})
+    status, dead = live_and_be_forgotten(frontier, spec)
+    assert status.started_ms is not None
+    assert status.ended_ms is not None
+    hour = 3_600_000
+    status = replace(status, started_ms=status.started_ms - hour, ended_ms=status.ended_ms - hour)
+    frontier.restore("job", spec, status)
+    frontier.replay("job", "token", dead)
+    clock.let_pass(55)
+    assert len(lease(frontier, 1)) == 1
+    clock.let_pass(6)
+    assert not lease(frontier)
+    assert status_of(frontier, "job").reasons["filtered:over_seconds"] == 2
+
+
+def test_restored_job_that_is_given_more_time_has_it_from_its_return_on(frontier: Frontier, clock: Clock) -> None:
+    spec = FREE.model_copy(update={"seconds": 60.0})
+    status, dead = live_and_be_forgotten(frontier, spec)
+    assert status.started_ms is not None
+    status = replace(status, started_ms=status.started_ms - 3_600_000)
+    frontier.restore("job", spec, status)
+    frontier.replay("job", "token", dead)
+    frontier.configure_job("job", FREE.model_copy(update={"seconds": 120.0}))
+    clock.let_pass(115)
+    assert len(lease(frontier, 1)) == 1
+    clock.let_pass(6)
+    assert not lease(frontier)
+
+
+def test_the_time_between_end_and_return_does_not_count_as_work(frontier: Frontier) -> None:
+    status, _ = live_and_be_forgotten(frontier, FREE)
+    assert status.started_ms is not None
+    began, day = status.started_ms - 86_400_000, timedelta(days=1)
+    status = replace(status, started_ms=began, ended_ms=began + 20_000, rested_ms=5_000)
+    frontier.restore("job", FREE, status)
+    assert timedelta(seconds=15) <= status_of(frontier, "job").elapsed < day / 2
 
 
 def test_restored_job_has_the_limits_and_the_lane_of_its_spec(frontier: Frontier) -> None:

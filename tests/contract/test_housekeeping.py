@@ -118,6 +118,14 @@ def test_an_old_submission_is_completed(each: Desk) -> None:
     assert each.state("job1") is JobState.FINISHED
 
 
+def test_a_clock_that_is_an_hour_behind_puts_no_submission_off(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.platform.jobs.create(NewJob("job1", JobSpec(follow=False), _now_ms() - 60_000), [[URL]])
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() - 3600 * 10**9)
+    desk.platform.housekeeper.tick()
+    assert desk.platform.frontier.known_jobs() == ["job1"]
+
+
 def test_many_old_submissions_are_completed_round_by_round(desk: Desk) -> None:
     spec = JobSpec(follow=False, rate="unlimited")
     for n in range(230):

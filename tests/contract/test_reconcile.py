@@ -21,10 +21,14 @@ from shoal.errors import StoreUnavailable
 from shoal.frontier.audit import Recount
 from shoal.frontier.scripts import connect
 from shoal.store import tables
-from shoal.store.pages import DeadLetter, ItemRow, PageRow
+from shoal.store.archive import ArchiveWriter, Exchange
+from shoal.store.dead import DeadLetters, Selection
+from shoal.store.ended import EndedJobs, Outdated
+from shoal.store.orphans import owner_of
+from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow
 from shoal.wiring import redis_urls
 from tests.contract.api import NOW_MS, Desk, a_desk, some_dead
-from tests.contract.keyspace import host_fields, leaks, read_keys, wrong_depths
+from tests.contract.keyspace import clear, host_fields, leaks, read_keys, wrong_depths
 from tests.waiting import wait_until
 
 URL = "http://shop.example/"
@@ -37,6 +41,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconcile, "STILL", AT_ONCE)
     monkeypatch.setattr(reconcile, "SETTLED", -timedelta(seconds=5))
     monkeypatch.setattr(leftovers, "SECOND_LOOK", AT_ONCE)
+    monkeypatch.setattr(leftovers, "PATIENCE", AT_ONCE, raising=False)
 
 
 @contextmanager
@@ -321,6 +326,90 @@ def test_a_running_job_with_other_sums_than_rows_is_named(each: Desk) -> None:
     assert [(e["job"], e["done"], e["pages"]) for e in logs if e["event"] == "sums_differ"] == [(job, 2, 0)]
 
 
+def test_a_replay_of_what_was_stored_late_leaves_no_dead_request_without_a_letter(each: Desk) -> None:
+    """The page came after the letter; the replay finds it, and takes the letter away without a second try."""
+    job = each.submit(f"{URL}1", f"{URL}2", open=True)
+    each.work(some_dead("2"))
+    each.platform.pages.write([_page(job, f"{URL}2")], [], [])
+    assert each.platform.intake.replay(each.platform.control.job(job), Selection()) == 1
+    assert each.work() == []
+    each.platform.control.close(job)
+    assert tick(each) == {"counters": 1}
+    counters = each.platform.control.status(job).counters
+    assert (counters.seen, counters.admitted, counters.done, counters.dead, counters.dropped) == (2, 2, 2, 0, 0)
+    assert list(each.platform.pages.dead_letters(job)) == []
+    assert tick(each) == {}
+
+
+def test_sums_of_a_job_whose_dead_letters_are_on_their_way_back_are_left_alone(each: Desk) -> None:
+    """Their rows are gone, and the sums must still have them: the frontier takes them off when it has the requests."""
+    job = each.submit(f"{URL}1", f"{URL}2")
+    each.work(some_dead("2"))
+    ended = EndedJobs(each.platform.engine)
+    (found,) = ended.between(0, 2**53, 10)
+    letters = DeadLetters(each.platform.engine)
+    assert letters.take(job, Selection(), 1, letters.newest(job))
+    assert ended.correct(found) == 0
+    assert each.platform.control.status(job).counters.dead == 1
+    assert each.platform.intake.complete(job)
+    assert each.work() == [f"{URL}2"]
+    counters = each.platform.control.status(job).counters
+    assert (counters.done, counters.dead, counters.reconciles) == (2, 0, True)
+
+
+def test_a_clock_that_is_an_hour_behind_does_not_hide_jobs_that_have_ended(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = desk.submit(URL)
+    desk.work()
+    desk.platform.pages.write([_page(job, f"{URL}more")], [], [])
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() - 3600 * 10**9)
+    assert tick(desk) == {"counters": 1}
+
+
+# --- ends that were lost ---------------------------------------------------------------------------------------------
+
+
+def _row(desk: Desk, job: str) -> Any:
+    with desk.platform.engine.connect() as connection:
+        return connection.execute(sa.select(tables.jobs).where(tables.jobs.c.id == job)).one()
+
+
+def test_a_cancelled_job_that_redis_has_lost_ends_with_the_sums_of_its_rows(each: Desk) -> None:
+    """Its leases were out: the one who was to settle the last of them cannot any more."""
+    job = each.submit(*(f"{URL}{n}" for n in range(5)))
+    each.work(some_dead("0"), at_most=2)
+    held = lease(each, 1)
+    each.platform.control.cancel(job)
+    with redis_of(each) as (client, prefix):
+        clear(client, prefix)
+    assert _row(each, job).ended_ms is None
+    each.platform.frontier.release(held)
+    assert tick(each) == {"lost_ends": 1}
+    row = _row(each, job)
+    assert row.state == "cancelled"
+    assert abs(row.ended_ms - time.time_ns() // 10**6) < 3_600_000
+    status = each.platform.control.status(job)
+    assert (status.state, status.ended_ms) == (JobState.CANCELLED, row.ended_ms)
+    counters = status.counters
+    assert (counters.admitted, counters.done, counters.dead, counters.dropped) == (5, 1, 1, 3)
+    assert counters.reconciles
+    assert [job.id for job in each.platform.retention.outdated(Outdated(2**53))] == [job]
+    assert tick(each) == {}
+
+
+def test_a_cancelled_job_whose_leases_are_out_is_left_to_who_settles_them(each: Desk) -> None:
+    job = each.submit(URL)
+    held = lease(each)
+    each.platform.control.cancel(job)
+    assert tick(each) == {}
+    assert _row(each, job).ended_ms is None
+    each.platform.frontier.release(held)
+    tick(each)
+    assert _row(each, job).state == "cancelled"
+
+
 # --- hosts -----------------------------------------------------------------------------------------------------------
 
 
@@ -388,6 +477,61 @@ def test_a_lease_group_without_a_deadline_is_reaped(desk: Desk) -> None:
     assert desk.work() == [URL]
 
 
+def _remove_row(desk: Desk, job: str) -> None:
+    with desk.platform.engine.begin() as connection:
+        connection.execute(sa.delete(tables.submissions).where(tables.submissions.c.job == job))
+        connection.execute(sa.delete(tables.jobs).where(tables.jobs.c.id == job))
+
+
+def test_a_job_that_the_database_does_not_have_leaves_the_frontier(each: Desk) -> None:
+    gone, other = each.submit(f"{URL}1", f"{URL}2"), each.submit(f"{URL}3")
+    held = lease(each, 1)
+    _remove_row(each, gone)
+    assert tick(each) == {"unknown_jobs": 1}
+    assert each.platform.frontier.known_jobs() == [other]
+    with redis_of(each) as (client, prefix):
+        assert [key for key in client.keys(f"{prefix}:*") if gone in key] == []
+        assert leaks(read_keys(client, prefix)) == []
+    each.platform.frontier.release(held)
+    assert each.work() == [f"{URL}3"]
+
+
+def test_a_removed_job_that_comes_back_with_an_older_redis_is_dropped_at_once(each: Desk) -> None:
+    each.platform.recovery.look()
+    job = each.submit(URL)
+    spec = each.platform.control.job(job).spec
+    each.platform.control.delete(job)
+    tick(each, 1)
+    each.platform.frontier.create(job, spec)
+    with redis_of(each) as (client, prefix):
+        client.set(f"{prefix}:epoch", 0)
+    each.platform.recovery.look()
+    assert each.platform.frontier.known_jobs() == []
+
+
+def test_a_name_in_the_list_of_jobs_with_nothing_behind_it_goes(desk: Desk) -> None:
+    with redis_of(desk) as (client, prefix):
+        client.sadd(f"{prefix}:jobs", "gone1")
+    assert tick(desk) == {"unknown_jobs": 1}
+    assert desk.platform.frontier.known_jobs() == []
+
+
+def test_a_job_without_a_row_is_looked_at_twice(each: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that has gone back for a moment, or another one by mistake, costs no job."""
+    monkeypatch.setattr(leftovers, "PATIENCE", timedelta(minutes=1))
+    job = each.submit(URL)
+    row = {**_row(each, job)._mapping}
+    _remove_row(each, job)
+    assert tick(each, 3) == {}
+    with each.platform.engine.begin() as connection:
+        connection.execute(sa.insert(tables.jobs).values(row))
+    monkeypatch.setattr(leftovers, "PATIENCE", AT_ONCE)
+    assert tick(each, 3) == {}
+    _remove_row(each, job)
+    assert tick(each, 1) == {}
+    assert tick(each, 1) == {"unknown_jobs": 1}
+
+
 @pytest.mark.parametrize("end", ["finished", "cancelled", "budget"])
 def test_a_job_that_has_ended_leaves_no_key(desk: Desk, end: str) -> None:
     """Others may remember it for a day: whose turn it was on a host that they share, who waited for its place."""
@@ -429,7 +573,20 @@ def _folder(desk: Desk, job: str, *names: str) -> Path:
     return folder
 
 
+def _own(desk: Desk, seconds: float = 3 * DAY_S) -> None:
+    """The desk's database has used its archive for so long."""
+    tick(desk, 1)
+    (owner,) = (desk.platform.settings.archive_path / ".owners").iterdir()
+    _age(owner, seconds)
+
+
+def _writer(desk: Desk) -> ArchiveWriter:
+    settings = desk.platform.settings
+    return ArchiveWriter(settings.archive_path, 10**6, owner_of(settings.sql_url, settings.archive_path))
+
+
 def test_an_archive_folder_of_no_job_goes_when_it_is_old(each: Desk) -> None:
+    _own(each)
     old, new = _folder(each, "gone1", "1.warc.gz"), _folder(each, "gone2", "1.warc.gz")
     _age(old)
     assert tick(each, 1) == {"archive_folders": 1}
@@ -437,6 +594,7 @@ def test_an_archive_folder_of_no_job_goes_when_it_is_old(each: Desk) -> None:
 
 
 def test_segments_that_no_row_points_to_go_at_the_second_look(each: Desk) -> None:
+    _own(each)
     job = each.submit(URL)
     each.work()
     each.archive.close()
@@ -460,9 +618,60 @@ def test_nothing_goes_from_an_archive_that_another_database_uses(
     home = tmp_path / "other"
     with a_desk(valkey_url, home, postgres.new_database(), archive_dir=desk.platform.settings.archive_path) as other:
         tick(other, 1)
+        tick(desk, 1)
+        for owner in (desk.platform.settings.archive_path / ".owners").iterdir():
+            _age(owner, 3 * DAY_S)
         _age(old)
         assert tick(desk, 1) == tick(other, 1) == {}
         assert old.exists()
+
+
+def test_a_database_is_an_owner_from_its_first_segment_on(
+    desk: Desk, valkey_url: str, tmp_path: Path, postgres: Any
+) -> None:
+    """Also when nobody has kept house for it so far."""
+    with a_desk(
+        valkey_url, tmp_path / "other", postgres.new_database(), archive_dir=desk.platform.settings.archive_path
+    ) as other:
+        _own(other)
+        writer = _writer(desk)
+        writer.append("job1", Exchange(URL, 200, "OK", (), b"x", NOW_MS))
+        writer.close()
+        folder = desk.platform.settings.archive_path / "job1"
+        _age(folder)
+        assert tick(other, 2) == {}
+        assert len(list(folder.iterdir())) == 1
+
+
+def test_a_database_is_an_owner_before_it_has_anything_in_the_archive(each: Desk) -> None:
+    tick(each, 1)
+    assert len(list((each.platform.settings.archive_path / ".owners").iterdir())) == 1
+
+
+def test_what_was_in_the_archive_before_the_database_came_stays(each: Desk) -> None:
+    """Somebody moved to another database: to this one the folders of the other are of no job."""
+    _own(each)
+    job = each.submit(URL)
+    each.work()
+    before, both = _folder(each, "gone1", "1.warc.gz"), _folder(each, "gone2", "1.warc.gz", "2.warc.gz")
+    _age(before, 4 * DAY_S)
+    _age(both)
+    _age(both / "1.warc.gz", 4 * DAY_S)
+    segment = _folder(each, job, "1-other-0001.warc.gz") / "1-other-0001.warc.gz"
+    _age(segment, 4 * DAY_S)
+    assert tick(each, 3) == {}
+    assert (before.exists(), both.exists(), segment.exists()) == (True, True, True)
+
+
+def test_keeping_house_does_not_make_the_database_come_later(each: Desk) -> None:
+    _own(each)
+    (owner,) = (each.platform.settings.archive_path / ".owners").iterdir()
+    before = owner.stat().st_mtime
+    tick(each, 2)
+    writer = _writer(each)
+    writer.append("job1", Exchange(URL, 200, "OK", (), b"x", NOW_MS))
+    writer.close()
+    assert owner.stat().st_mtime == before
 
 
 def test_rows_of_no_job_go(each: Desk) -> None:
@@ -471,7 +680,10 @@ def test_rows_of_no_job_go(each: Desk) -> None:
     page = _page("gone1", URL)
     each.platform.pages.write([page], [ItemRow("gone1", 1, 0, URL, {})], [_letter("gone1", f"{URL}2")])
     each.platform.jobs.submissions.mark_admitted([each.platform.jobs.submissions.keep("gone2", [URL], 1)])
-    assert tick(each, 1) == {"rows": 4}
+    each.platform.pages.write([], [], [], found=[FoundLinks("gone3", 1, (URL,)), FoundLinks(job, 1, (URL,))])
+    assert tick(each, 1) == {"rows": 5}
+    with each.platform.engine.connect() as connection:
+        assert connection.execute(sa.select(tables.links.c.job)).scalars().all() == [job]
     assert each.platform.pages.count("gone1") == 0
     assert each.platform.pages.count(job) == 1
 

@@ -73,6 +73,13 @@ def test_a_job_is_kept_for_as_long_as_it_says(each: Desk) -> None:
     assert keep_house(each) == sorted(kept)
 
 
+def test_a_clock_that_runs_ahead_removes_no_job_before_its_time(each: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = ended(each, 0.5, keep="1d")
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() + 30 * DAY_MS * 10**6)
+    assert keep_house(each) == [job]
+
+
 def test_a_job_that_does_not_say_is_kept_for_as_long_as_the_operator_says(monthly: Desk) -> None:
     ended(monthly, 31)
     ended(monthly, 20, keep="7d")

@@ -23,6 +23,7 @@ HOSTS_COUNTED = 20_000
 """The queues of a job with more hosts than this are not counted: that would hold everybody up."""
 LEASES_COUNTED = 50_000
 SCAN_AT_ONCE = 1_000
+DROP_AT_ONCE = 5_000
 REPAIRED = "repaired"
 """Sums of the frontier about repairs begin with this word."""
 
@@ -80,6 +81,12 @@ class Audit:
         self._scripts = scripts
 
     # --- chores and repairs --------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        """By Redis' clock, on which jobs begin and end: who keeps house may have another."""
+        with translated_errors("time"):
+            seconds, micros = self._client.time()
+        return seconds * 1000 + micros // 1000
 
     def claim_chore(self, chore: str, every: timedelta) -> bool:
         """True for the one caller in this time, of all who keep house."""
@@ -198,6 +205,12 @@ class Audit:
             args += stray.parts or ()
         dropped, listed = self._scripts.call("drop_strays", args)
         return dropped, bool(listed)
+
+    def drop_job(self, job: str) -> None:
+        """Everything of a job leaves the frontier, its leases too: who settles one comes too late."""
+        while not self._scripts.call("drop", [job, DROP_AT_ONCE]):
+            pass
+        self.drop_strays(job, ())  # of one that was only listed
 
     def find_group(self, group: int) -> bool:
         """A lease group without a deadline is let run out now; False when it has one."""

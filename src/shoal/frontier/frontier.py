@@ -150,13 +150,22 @@ class Frontier:
                 return left == 1
 
     def restore(self, job: str, spec: JobSpec, status: JobStatus, tenant: str = DEFAULT_TENANT) -> bool:
-        """Make a finished job known again with its sums; open until `close`. False when it is known."""
+        """Make a finished job known again with its sums; open until `close`. False when it is known.
+
+        One that may take so many seconds may take them once more, from now on; of others, time goes on where it ended.
+        """
         fields = limits_of(spec, self._manners)
         for name in COUNTERS:
             fields += (name, getattr(status.counters, name))
         fields += ("redirects", status.redirects)
         if status.started_ms is not None:
-            fields += ("started", status.started_ms)
+            with translated_errors("restore"):
+                seconds, micros = self._client.time()
+            now = seconds * 1000 + micros // 1000
+            worked = 0 if spec.seconds else ms(status.elapsed)
+            fields += ("started", status.started_ms, "rested", max(0, now - status.started_ms - worked))
+            if spec.seconds:
+                fields += ("deadline", now + round(spec.seconds * 1000))
         weight = self._manners.weight_of(tenant)
         new = self._scripts.call("restore", [job, status.counters.seen, tenant, weight, *fields])
         if new and status.reasons:

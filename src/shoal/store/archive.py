@@ -26,6 +26,7 @@ from isal import igzip
 from shoal import __version__
 from shoal.errors import ArchiveUnavailable, NotFound
 from shoal.fetch.decode import unpack
+from shoal.store.folders import register
 from shoal.store.pages import ArchiveRef
 from shoal.store.segment import SUFFIX, Segment, mend
 
@@ -57,9 +58,11 @@ class Exchange:
 class ArchiveWriter:
     """The segments that this process has open: those of the jobs it has lately worked for."""
 
-    def __init__(self, root: Path, segment_bytes: int) -> None:
+    def __init__(self, root: Path, segment_bytes: int, owner: str = "") -> None:
         self._root = root
         self._segment_bytes = segment_bytes
+        self._owner = owner
+        """The database whose rows will point here; written down before the first segment. '' is nobody's."""
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._number = 0
         self._open: dict[str, Segment] = {}
@@ -115,6 +118,9 @@ class ArchiveWriter:
         return segment
 
     def _new_segment(self, job: str) -> Segment:
+        if self._owner:
+            self._root.mkdir(parents=True, exist_ok=True)
+            register(self._root, self._owner)
         segment = None
         while segment is None:
             self._number += 1

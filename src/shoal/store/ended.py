@@ -1,4 +1,4 @@
-"""Jobs that have ended: whose time has come, whose sums are to be held against the rows."""
+"""Jobs that have ended: whose time has come, whose sums are to be held against the rows, whose end was lost."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 
-from shoal.core.model import Counters, JobState
+from shoal.core.model import Counters, JobState, JobStatus, Outcome
 from shoal.store.tables import dead_letters, idempotency, jobs, pages, submissions
 from shoal.store.trouble import translated_errors
 
@@ -90,24 +90,56 @@ class EndedJobs:
 
         A request that has a page is done, whatever else was written about it: its dead letter goes.
         """
-        mine = (jobs.c.id == job.id, jobs.c.ended_ms == job.ended_ms, jobs.c.deleted_ms.is_(None))
+        mine = (jobs.c.id == job.id, jobs.c.ended_ms == job.ended_ms, jobs.c.deleted_ms.is_(None), ~_goes_on())
         with translated_errors(), self._engine.begin() as connection:
             saved: Any = connection.execute(sa.select(jobs.c.status).where(*mine)).scalar()
             if saved is None:
                 return 0
             counters = Counters(**saved["counters"])
-            stored = connection.execute(sa.select(sa.func.count()).where(pages.c.job == job.id)).scalar_one()
-            answered = connection.execute(sa.delete(dead_letters).where(*_answered(job.id))).rowcount
-            right = corrected(counters, stored, answered)
+            answered, right = _held_against_rows(connection, job.id, counters)
             if right != counters:
                 values = {"status": {**saved, "counters": asdict(right)}}
-                connection.execute(sa.update(jobs).where(*mine).values(values))
-            return max(abs(stored - counters.done), answered)
+                if not connection.execute(sa.update(jobs).where(*mine).values(values)).rowcount:
+                    return 0  # it goes on, just now
+            return max(abs(right.done - counters.done), abs(right.dead - counters.dead), answered)
+
+    # --- ends that were lost -------------------------------------------------------------------------------------
+
+    def unended(self, at_most: int) -> list[str]:
+        """Jobs that were cancelled and have not ended: somebody is to settle what was leased of them."""
+        query = sa.select(jobs.c.id).where(*_UNENDED).order_by(jobs.c.created_ms).limit(at_most)
+        with translated_errors(), self._engine.connect() as connection:
+            return list(connection.execute(query).scalars())
+
+    def end(self, job: str, at_ms: int) -> bool:
+        """A cancelled job that the frontier has lost ends at this time, with the sums that its rows say.
+
+        False when it has ended meanwhile.
+        """
+        mine = (jobs.c.id == job, *_UNENDED)
+        with translated_errors(), self._engine.begin() as connection:
+            saved: Any = connection.execute(sa.select(jobs.c.status).where(*mine)).scalar()
+            if saved is None:
+                saved = {**asdict(JobStatus(job, JobState.CANCELLED, Counters())), "state": JobState.CANCELLED.value}
+            _, right = _held_against_rows(connection, job, Counters(**saved["counters"]))
+            last = {**saved, "counters": asdict(right), "ended_ms": at_ms, "now_ms": at_ms, "open": False}
+            ended = sa.update(jobs).where(*mine).values(ended_ms=at_ms, status=last)
+            return connection.execute(ended).rowcount > 0
 
 
-def corrected(counters: Counters, done: int, answered: int) -> Counters:
-    """The sums of an ended job with so many pages, and so many fewer dead; the two equations hold."""
-    dead = max(0, counters.dead - answered)
+_UNENDED = (jobs.c.state == JobState.CANCELLED.value, jobs.c.ended_ms.is_(None), jobs.c.deleted_ms.is_(None))
+
+
+def _held_against_rows(connection: Connection, job: str, counters: Counters) -> tuple[int, Counters]:
+    """(dead letters of pages, which are gone now; the sums that the rows say)"""
+    answered = connection.execute(sa.delete(dead_letters).where(*_answered(job))).rowcount
+    done = connection.execute(sa.select(sa.func.count()).where(pages.c.job == job)).scalar_one()
+    dead = connection.execute(sa.select(sa.func.count()).where(*_dead(job))).scalar_one()
+    return answered, corrected(counters, done, dead)
+
+
+def corrected(counters: Counters, done: int, dead: int) -> Counters:
+    """The sums of an ended job with so many pages and dead letters; the two equations hold."""
     rest = counters.admitted - done - dead
     more = max(0, -rest)
     return replace(
@@ -129,4 +161,8 @@ def _goes_on() -> sa.ColumnElement[bool]:
 
 def _answered(job: str) -> Sequence[sa.ColumnElement[bool]]:
     page = sa.select(pages.c.id).where(pages.c.job == job, pages.c.fingerprint == dead_letters.c.fingerprint)
-    return dead_letters.c.job == job, dead_letters.c.outcome == "dead", page.exists()
+    return *_dead(job), page.exists()
+
+
+def _dead(job: str) -> Sequence[sa.ColumnElement[bool]]:
+    return dead_letters.c.job == job, dead_letters.c.outcome == Outcome.DEAD.value

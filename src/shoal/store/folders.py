@@ -16,6 +16,14 @@ SEGMENT = ".warc.gz"
 _OWNERS = ".owners"
 
 
+def register(root: Path, owner: str) -> None:
+    """Write down that a database uses this archive, once: the file's time is when it began to."""
+    owners = root / _OWNERS
+    if not (owners / owner).exists():
+        owners.mkdir(exist_ok=True)
+        (owners / owner).touch()
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
     """One segment on the disk."""
@@ -30,7 +38,8 @@ class SegmentFile:
 class ArchiveFolders:
     """The folders under the archive's root.
 
-    An archive that several databases share has several owners: nobody can tell then what belongs to nobody.
+    An archive that several databases share has several owners: nobody can tell then what belongs to nobody. Nor can
+    the only owner tell of what was there before it came.
     """
 
     def __init__(self, root: Path, owner: str) -> None:
@@ -39,12 +48,17 @@ class ArchiveFolders:
         """A name of the database, the same for all who use it."""
 
     def is_ours_alone(self) -> bool:
-        """Write down whose archive this is; False when somebody else has done so as well."""
+        """Write down whose archive this is, if there is one; False when somebody else has done so as well."""
         with _translated(self._root):
-            owners = self._root / _OWNERS
-            owners.mkdir(exist_ok=True)
-            (owners / self._owner).touch()
-            return [path.name for path in owners.iterdir()] == [self._owner]
+            if not self._root.is_dir():
+                return True
+            register(self._root, self._owner)
+            return [path.name for path in (self._root / _OWNERS).iterdir()] == [self._owner]
+
+    def owned(self) -> timedelta:
+        """Since this database was written down."""
+        with _translated(self._root):
+            return _since((self._root / _OWNERS / self._owner).stat().st_mtime)
 
     def jobs(self) -> list[str]:
         """Every folder that a job may have made, by name."""
@@ -57,7 +71,7 @@ class ArchiveFolders:
     def segments(self, job: str) -> list[SegmentFile]:
         """The segments of a job."""
         return [
-            SegmentFile(f"{job}/{name}", stat.st_size, timedelta(seconds=max(0.0, time.time() - stat.st_mtime)))
+            SegmentFile(f"{job}/{name}", stat.st_size, _since(stat.st_mtime))
             for name, stat in self._files(job)
             if name.endswith(SEGMENT)
         ]
@@ -66,11 +80,11 @@ class ArchiveFolders:
         """Bytes of everything in a job's folder."""
         return sum(stat.st_size for _, stat in self._files(job))
 
-    def idle(self, job: str) -> timedelta:
-        """Since anything in a job's folder, or the folder itself, was last written."""
+    def idle(self, job: str) -> tuple[timedelta, timedelta]:
+        """Since the newest, and since the oldest of a job's files, or the folder itself, was last written."""
         with _translated(self._root):
-            newest = max([(self._root / job).stat().st_mtime, *(stat.st_mtime for _, stat in self._files(job))])
-        return timedelta(seconds=max(0.0, time.time() - newest))
+            written = [(self._root / job).stat().st_mtime, *(stat.st_mtime for _, stat in self._files(job))]
+        return _since(max(written)), _since(min(written))
 
     def remove_segment(self, key: str) -> None:
         """Delete one segment; one that is gone is no trouble."""
@@ -84,6 +98,10 @@ class ArchiveFolders:
                     return [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
             except FileNotFoundError:
                 return []
+
+
+def _since(mtime: float) -> timedelta:
+    return timedelta(seconds=max(0.0, time.time() - mtime))
 
 
 @contextmanager

@@ -137,14 +137,14 @@ class JobStore:
             return list(connection.execute(query.order_by(jobs.c.created_ms)).scalars())
 
     def gone(self, ids: Sequence[str]) -> list[str]:
-        """Which of these have ended or were deleted."""
-        over = sa.or_(jobs.c.state.not_in(LIVING), jobs.c.deleted_ms.is_not(None))
-        found: list[str] = []
+        """Which of these have ended, were deleted, or have no row at all: a row is there before its job is anywhere."""
+        lives = (jobs.c.state.in_(LIVING), jobs.c.deleted_ms.is_(None))
+        living: set[str] = set()
         with translated_errors(), self._engine.connect() as connection:
             for start in range(0, len(ids), IDS_AT_ONCE):
                 some = jobs.c.id.in_(ids[start : start + IDS_AT_ONCE])
-                found += connection.execute(sa.select(jobs.c.id).where(some, over)).scalars()
-        return found
+                living.update(connection.execute(sa.select(jobs.c.id).where(some, *lives)).scalars())
+        return [name for name in ids if name not in living]
 
     def count_by_state(self, tenant: str | None = None) -> dict[JobState, int]:
         """How many jobs there are."""

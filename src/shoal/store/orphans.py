@@ -10,11 +10,11 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from shoal.store.tables import dead_letters, idempotency, items, jobs, pages, submissions
+from shoal.store.tables import dead_letters, idempotency, items, jobs, links, pages, submissions
 from shoal.store.trouble import translated_errors
 
 ASK_AT_ONCE = 500
-_OF_JOBS = (pages, items, dead_letters, submissions)
+_OF_JOBS = (pages, items, links, dead_letters, submissions)
 
 
 class Orphans:

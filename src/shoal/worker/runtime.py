@@ -24,6 +24,7 @@ from shoal.frontier.proxies import ProxyDesk
 from shoal.proxy_pools import pools_of
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveWriter
+from shoal.store.orphans import owner_of
 from shoal.store.robots import RobotsStore
 from shoal.wiring import Platform, redis_urls
 from shoal.worker.context import JobContext
@@ -76,7 +77,9 @@ class Runtime:
         self._loop = uvloop.new_event_loop()
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sync")
         self._client = Flights(self._loop.run_until_complete(_make_client(settings.user_agent)))
-        self._archive = ArchiveWriter(settings.archive_path, settings.segment_bytes)
+        self._archive = ArchiveWriter(
+            settings.archive_path, settings.segment_bytes, owner_of(settings.sql_url, settings.archive_path)
+        )
         self._contexts: dict[str, JobContext] = {}
         self._lifeline = lifeline
         self._proxy_desk = ProxyDesk.at(redis_urls(settings).frontier, settings.prefix)
