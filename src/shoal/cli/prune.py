@@ -16,12 +16,14 @@ from shoal.cli.talk import human_bytes, print_json, say
 from shoal.core.model import JobState
 from shoal.core.values import read_duration
 from shoal.errors import InputError
+from shoal.home import is_full, spend_reserve
 from shoal.settings import read_settings
 
 if TYPE_CHECKING:
     from shoal.retention import Retention, Weight
     from shoal.store.ended import EndedJob
     from shoal.store.vacuum import Reclaimed
+    from shoal.wiring import Platform
 
 SHOWN = 20
 """Jobs that are named before the question."""
@@ -75,13 +77,15 @@ def prune(
         raise InputError("say how old: shoal prune --older-than 30d")
     age = None if older_than is None else _age(older_than)
     states = _states(state)
+    from shoal.observe import set_up_logs
     from shoal.wiring import open_platform
 
+    set_up_logs("warning")  # else what is removed is told on standard output, among the data
     with open_platform(read_settings(), rings=False) as platform:
         report: dict[str, Any] = {}
         if age is not None:
             found = _find(platform.retention, age, states, label)
-            report = _prune(platform.retention, found, dry_run=dry_run, yes=yes)
+            report = _prune(platform, found, dry_run=dry_run, yes=yes)
         if vacuum and not dry_run:
             from shoal.store.vacuum import vacuum as shrink
 
@@ -113,7 +117,8 @@ def _find(retention: Retention, age_s: float, states: tuple[JobState, ...], labe
     return retention.weigh(retention.outdated(Outdated(before_ms, states, label)))
 
 
-def _prune(retention: Retention, found: Sequence[Weight], *, dry_run: bool, yes: bool) -> dict[str, Any]:
+def _prune(platform: Platform, found: Sequence[Weight], *, dry_run: bool, yes: bool) -> dict[str, Any]:
+    retention = platform.retention
     unfinished = retention.given_up()
     _show(found, unfinished)
     report = _report(found, dry_run)
@@ -121,6 +126,7 @@ def _prune(retention: Retention, found: Sequence[Weight], *, dry_run: bool, yes:
         return report
     if found and not yes:
         _ask(found)
+    _make_room(platform, found)
     removal = Removal(retention)
     for job in unfinished:
         removal.remove(job)
@@ -128,6 +134,17 @@ def _prune(retention: Retention, found: Sequence[Weight], *, dry_run: bool, yes:
         removal.begin(weight.job)
     say(f"removed {_jobs(removal.removed)}" + (f"; {removal.left} left to the housekeeping" if removal.left else ""))
     return {**report, "removed": removal.removed, "left": removal.left}
+
+
+def _make_room(platform: Platform, found: Sequence[Weight]) -> None:
+    """On a full disk no row can be deleted: what needs no room to go goes first."""
+    home = platform.settings.home
+    if not is_full(home):
+        return
+    say(f"the disk of {home} is full: the archive goes first, then the rows")
+    spend_reserve(home)
+    for weight in found:
+        platform.archive.remove(weight.job.id)
 
 
 class Removal:

@@ -38,7 +38,7 @@ from shoal.core.url import Url
 from shoal.frontier.audit import Audit
 from shoal.frontier.entry import encode, encode_new
 from shoal.frontier.scripts import Arg, Scripts, connect, translated_errors
-from shoal.frontier.troubles import TroubleBoard, read_troubles
+from shoal.frontier.troubles import TroubleBoard
 from shoal.frontier.wire import (
     COUNTERS,
     block,
@@ -356,10 +356,11 @@ class Frontier:
                 pipeline.hgetall(f"{self._prefix}:reasons:{job}")
                 pipeline.zrange(f"{self._prefix}:slow:{job}", 0, 4, desc=True, withscores=True)
             pipeline.hgetall(f"{self._prefix}:troubles")
+            pipeline.info("persistence")
             pipeline.time()
-            *answers, told, (seconds, micros) = pipeline.execute()
+            *answers, told, persistence, (seconds, micros) = pipeline.execute()
         now = seconds * 1000 + micros // 1000
-        troubles = read_troubles(told, now)
+        troubles = self.board.read(told, persistence, now)
         for i, job in enumerate(jobs):
             values, reasons, slow = answers[3 * i : 3 * i + 3]
             status = read_status(job, values, reasons, slow, now) if values else None
