@@ -54,7 +54,7 @@ class TroubleBoard:
         """What workers wait for now."""
         with translated_errors("troubles"):
             told = cast("dict[str, str]", self._client.hgetall(f"{self._prefix}:troubles"))
-            persistence = cast("dict[str, Any]", self._client.info("persistence"))
+            persistence = self._client.info("persistence")
             return self.read(told, persistence, self._now_ms())
 
     def read(self, told: Mapping[str, str], persistence: Mapping[str, Any], now_ms: int) -> tuple[Trouble, ...]:
