@@ -102,7 +102,17 @@ def test_what_cannot_be_meant_is_refused(shoal: Shoal, args: tuple[str, ...], sa
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize(("keep", "says"), [("30", "greater than or equal to 3600"), ("soon", "keep")])
+@pytest.mark.parametrize(
+    ("keep", "says"),
+    [
+        ("10m", "keep: at least an hour, such as 12h"),
+        ("11y", "keep: write a number with h or d"),
+        ("4000d", "at most ten years"),
+        ("30", "keep: write a number with h or d"),
+        ("7200", "keep: write a number with h or d"),
+        ("soon", "keep: write a number with h or d"),
+    ],
+)
 def test_a_keep_that_cannot_be_meant_is_refused(shoal: Shoal, bookshop: Server, keep: str, says: str) -> None:
     done = shoal.run("crawl", bookshop.url, "--keep", keep)
     assert done.code == 2
