@@ -43,6 +43,7 @@ class Weight:
 
     job: EndedJob
     pages: int
+    """Without redirects."""
     bytes: int
     """Of its archive."""
 
@@ -70,7 +71,8 @@ class Retention:
 
     def weigh(self, jobs: Iterable[EndedJob]) -> list[Weight]:
         """What would go with each."""
-        return [Weight(job, self._stores.pages.count(job.id), self._stores.folders.size(job.id)) for job in jobs]
+        pages, folders = self._stores.pages, self._stores.folders
+        return [Weight(job, pages.count(job.id, redirects=False), folders.size(job.id)) for job in jobs]
 
     def give_up(self, job: EndedJob) -> bool:
         """The job is gone for everybody; False when it has come back to life meanwhile."""

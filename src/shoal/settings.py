@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal
@@ -198,10 +199,15 @@ def read_settings(**overrides: object) -> Settings:
         return Settings.model_validate({**_from_environment(), **given})
     except ValidationError as exc:
         lines = [
-            f"{_variable(str(e['loc'][0]))}: {e['msg'].removeprefix('Value error, ')}"
+            f"{_source(str(e['loc'][0]), given)}: {e['msg'].removeprefix('Value error, ')}"
             for e in exc.errors(include_url=False)
         ]
         raise InputError("\n".join(["a setting is not valid:", *(f"  - {line}" for line in lines)])) from exc
+
+
+def _source(name: str, flags: Mapping[str, object]) -> str:
+    """Where a value came from: its flag, or its variable."""
+    return f"--{name.removeprefix('api_').replace('_', '-')}" if name in flags else _variable(name)
 
 
 def _from_environment() -> dict[str, str]:

@@ -10,6 +10,8 @@ LOOK_AT = 50
 
 def waits_of(platform: Platform, status: JobStatus) -> str | None:
     """For people: `shop.example: paused by an operator`; None when pages came lately, or the hosts are not why."""
+    if not status.state.ended and platform.rebuild.places([status.job])[0]:
+        return f"its rebuild: it is being rebuilt from the database (at once: shoal recover {status.job})"
     counters = status.counters
     if status.state is not JobState.RUNNING or not counters.queued or counters.leased or status.rate:
         return None

@@ -14,12 +14,12 @@ from sqlalchemy.engine import Engine
 from shoal.chores import Repairs
 from shoal.control import Control, Ending
 from shoal.embedded import hold_embedded
-from shoal.errors import RedisUnavailable
+from shoal.errors import RedisUnavailable, StoreUnavailable
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.rebuild import Rebuild
 from shoal.frontier.scripts import connect, server_version
 from shoal.frontier.watch import Watch
-from shoal.home import prepare_home
+from shoal.home import keep_reserve, make_home, prepare_home, spend_reserve
 from shoal.host_file import HostFile
 from shoal.hosts import Hosts
 from shoal.housekeeping import Housekeeper, Keeping
@@ -111,12 +111,13 @@ class Platform:
 
 
 @contextmanager
-def with_redis(settings: Settings) -> Generator[Settings]:
+def with_redis(settings: Settings, *, room: bool = True) -> Generator[Settings]:
     """Settings that name a Redis which answers: the configured one, or the embedded one for as long as this lasts.
 
-    What else they name is looked at first: a file of hosts that cannot be read is found out at the start.
+    What else they name is looked at first: a file of hosts that cannot be read is found out at the start, and so is a
+    full disk by who needs `room` there.
     """
-    prepare_home(settings.home)
+    (prepare_home if room else make_home)(settings.home)
     HostFile(settings.hosts_file).check()
     if settings.redis_url:
         _check_redis(settings)
@@ -156,14 +157,25 @@ def no_ring(queue: str, request_id: str = "") -> None:
 
 @contextmanager
 def open_platform(settings: Settings, *, rings: bool = True) -> Generator[Platform]:
-    """Everything that a command needs, for as long as it runs."""
-    with with_redis(settings) as chosen:
+    """Everything that a command needs, for as long as it runs. On a full disk too: who looks needs no room there."""
+    with with_redis(settings, room=False) as chosen:
         frontier = Frontier.at(redis_urls(chosen).frontier, chosen.prefix, chosen.manners)
-        platform = Platform.open(chosen, frontier, lazy_ring(chosen, frontier) if rings else no_ring)
+        platform = _open_in_little_room(chosen, frontier, lazy_ring(chosen, frontier) if rings else no_ring)
         try:
             yield platform
         finally:
             platform.close()
+            keep_reserve(chosen.home)
+
+
+def _open_in_little_room(settings: Settings, frontier: Frontier, ring: Ring) -> Platform:
+    """Who opens a database of SQLite that nobody has open needs a few kilobytes beside it, even to read."""
+    try:
+        return Platform.open(settings, frontier, ring)
+    except StoreUnavailable:
+        if not spend_reserve(settings.home):
+            raise
+        return Platform.open(settings, frontier, ring)
 
 
 def sync_hosts(settings: Settings) -> None:

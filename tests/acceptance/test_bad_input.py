@@ -138,7 +138,7 @@ def test_a_redis_url_that_is_none(shoal: Shoal) -> None:
 
 
 def test_an_unknown_queue(shoal: Shoal) -> None:
-    _refused(shoal.run("worker", "--queues", "http.fast"), "unknown queue http.fast", "http.high")
+    _refused(shoal.run("worker", "--queues", "http.fast"), "--queues: unknown queue http.fast", "http.high")
 
 
 @pytest.fixture

@@ -191,8 +191,8 @@ def test_recover_rebuilds_a_job_and_says_so(fleet: Shoal, redis: KillableServer)
         redis.flush()
         (done,) = json.loads(fleet.run("recover", "--json").out)
         assert done["job"] == job
-        assert done["recalled"] == stored
-        assert done["admitted"] > 0
+        assert done["rows_stored"] == stored
+        assert done["admitted_again"] > 0
         assert fleet.status(job)["state"] == "paused"
         nothing = fleet.run("recover")
         assert (nothing.code, nothing.out) == (0, "")

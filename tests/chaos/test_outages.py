@@ -4,12 +4,11 @@ once."""
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,11 +26,11 @@ from shoal.store.archive import ArchiveReader
 from shoal.store.database import open_database
 from shoal.store.pages import PageStore
 from tests.command import Shoal
-from tests.conftest import lack
 from tests.long import LONG
 from tests.mortal_postgres import mortal_postgres
 from tests.site.generated import LinkedSite
 from tests.site.server import Server, serve
+from tests.small_disk import fill, small_disk
 from tests.waiting import wait_until
 
 PAGES = 3_000 if LONG else 600
@@ -228,30 +227,6 @@ def _servers(shoal: Shoal) -> list[psutil.Process]:
 # --- a full disk -----------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def small_disk(folder: Path) -> Generator[Path]:
-    """A disk of 16 MB of its own."""
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=16m", "shoal-test", str(folder)]
-    if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
-        lack("a small disk cannot be mounted here (needs root)")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def _fill(disk: Path) -> Callable[[], None]:
-    """Leave no byte free; returns what makes room again."""
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as file:
-        for size in (100_000, 1_000, 1):
-            with pytest.raises(OSError, match="No space left"):
-                while True:
-                    assert file.write(b"\0" * size) > 0
-    return filler.unlink
-
-
 @pytest.mark.parametrize("what", ["archive", pytest.param("database", marks=pytest.mark.long)])
 def test_a_full_disk_pauses_the_crawl_and_nothing_is_stored_without_its_bytes(
     shoal: Shoal, tmp_path: Path, what: str
@@ -259,7 +234,7 @@ def test_a_full_disk_pauses_the_crawl_and_nothing_is_stored_without_its_bytes(
     with small_disk(tmp_path / "disk") as disk:
         database, archive = (f"sqlite:///{disk / 'shoal.db'}", None) if what == "database" else ("", disk)
         with crawling(shoal, database, archive) as crawl:
-            make_room = _fill(disk)
+            make_room = fill(disk)
             wait_until(lambda: crawl.troubles == {what}, within=SOON)
             with calm(shoal):
                 time.sleep(HOLD_S)

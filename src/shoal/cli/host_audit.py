@@ -16,7 +16,7 @@ from shoal.core.host_name import asked_host
 from shoal.core.manners import most_within
 from shoal.core.values import read_moment
 from shoal.errors import InputError
-from shoal.home import prepare_home
+from shoal.home import make_home
 from shoal.settings import read_settings
 from shoal.store.database import open_database
 from shoal.store.export import ASK_COLUMNS, Record, ask_record, iso, limit
@@ -84,7 +84,7 @@ def audit(host: str, period: Period, most: int | None, kind: str, output: str) -
 def _open_ledger() -> Generator[Ledger]:
     """The database is all that this needs: a complaint can be answered while Redis is down."""
     settings = read_settings()
-    prepare_home(settings.home)
+    make_home(settings.home)
     engine = open_database(settings.sql_url)
     try:
         yield Ledger(engine)

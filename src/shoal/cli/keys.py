@@ -24,7 +24,7 @@ from shoal.core.access import (
     write_scopes,
 )
 from shoal.errors import InputError, NotFound
-from shoal.home import prepare_home
+from shoal.home import make_home
 from shoal.settings import read_settings
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _open_keys() -> Generator[KeyStore]:
     from shoal.store.keys import KeyStore
 
     settings = read_settings()
-    prepare_home(settings.home)
+    make_home(settings.home)
     engine = open_database(settings.sql_url)
     try:
         yield KeyStore(engine)

@@ -37,7 +37,7 @@ def _look(settings: Settings, rows: list[Listed]) -> list[ProxyState]:
     from shoal.frontier.proxies import ProxyDesk
     from shoal.wiring import redis_urls, with_redis
 
-    with with_redis(settings) as chosen:
+    with with_redis(settings, room=False) as chosen:
         desk = ProxyDesk.at(redis_urls(chosen).frontier, chosen.prefix)
         try:
             return desk.look([row.name for row in rows])

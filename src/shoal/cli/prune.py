@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,13 +17,17 @@ from shoal.cli.talk import human_bytes, print_json, say
 from shoal.core.model import JobState
 from shoal.core.values import read_duration
 from shoal.errors import InputError
+from shoal.home import is_full, spend_reserve
 from shoal.settings import read_settings
 
 if TYPE_CHECKING:
     from shoal.retention import Retention, Weight
     from shoal.store.ended import EndedJob
     from shoal.store.vacuum import Reclaimed
+    from shoal.wiring import Platform
 
+LOOK_AT = 1_000
+HELD = " (a worker holds pages of it, or its end is not written down yet)"
 SHOWN = 20
 """Jobs that are named before the question."""
 PAUSE_S = 0.01
@@ -42,12 +47,11 @@ State = Annotated[
     typer.Option(envvar="SHOAL_STATE", help="Only jobs that ended so, comma-separated: finished, cancelled."),
 ]
 OfLabel = Annotated[
-    str | None, typer.Option("--label", envvar="SHOAL_OF_LABEL", help="Only jobs with this label.", show_default=False)
+    str | None, typer.Option("--label", envvar="SHOAL_LABEL", help="Only jobs with this label.", show_default=False)
 ]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", "-n", envvar="SHOAL_DRY_RUN", help="Show what would go, and change nothing.")
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", envvar="SHOAL_YES", help="Do not ask.")]
+# These two have no variable: one that was exported long ago must not remove anything, nor keep it from being removed.
+DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Print what would go, and change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Vacuum = Annotated[
     bool,
     typer.Option("--vacuum", envvar="SHOAL_VACUUM",
@@ -75,17 +79,19 @@ def prune(
         raise InputError("say how old: shoal prune --older-than 30d")
     age = None if older_than is None else _age(older_than)
     states = _states(state)
+    from shoal.observe import set_up_logs
     from shoal.wiring import open_platform
 
+    set_up_logs("warning")  # else what is removed is told on standard output, among the data
     with open_platform(read_settings(), rings=False) as platform:
-        report: dict[str, Any] = {}
+        report: dict[str, Any] = {"dry_run": dry_run}
+        tell = print if dry_run and not json else say  # what a dry run shows is what it was asked for
         if age is not None:
             found = _find(platform.retention, age, states, label)
-            report = _prune(platform.retention, found, dry_run=dry_run, yes=yes)
-        if vacuum and not dry_run:
-            from shoal.store.vacuum import vacuum as shrink
-
-            report["vacuum"] = _told(shrink(platform.engine))
+            _show(platform, found, tell)
+            report = _prune(platform, found, dry_run=dry_run, yes=yes)
+        if vacuum:
+            report["vacuum"] = _vacuum(platform, tell, dry_run=dry_run)
     if json:
         print_json(report)
 
@@ -113,14 +119,15 @@ def _find(retention: Retention, age_s: float, states: tuple[JobState, ...], labe
     return retention.weigh(retention.outdated(Outdated(before_ms, states, label)))
 
 
-def _prune(retention: Retention, found: Sequence[Weight], *, dry_run: bool, yes: bool) -> dict[str, Any]:
+def _prune(platform: Platform, found: Sequence[Weight], *, dry_run: bool, yes: bool) -> dict[str, Any]:
+    retention = platform.retention
     unfinished = retention.given_up()
-    _show(found, unfinished)
     report = _report(found, dry_run)
     if dry_run or not (found or unfinished):
         return report
     if found and not yes:
         _ask(found)
+    _make_room(platform, found)
     removal = Removal(retention)
     for job in unfinished:
         removal.remove(job)
@@ -128,6 +135,17 @@ def _prune(retention: Retention, found: Sequence[Weight], *, dry_run: bool, yes:
         removal.begin(weight.job)
     say(f"removed {_jobs(removal.removed)}" + (f"; {removal.left} left to the housekeeping" if removal.left else ""))
     return {**report, "removed": removal.removed, "left": removal.left}
+
+
+def _make_room(platform: Platform, found: Sequence[Weight]) -> None:
+    """On a full disk no row can be deleted: what needs no room to go goes first."""
+    home = platform.settings.home
+    if not is_full(home):
+        return
+    say(f"the disk of {home} is full: the archive goes first, then the rows")
+    spend_reserve(home)
+    for weight in found:
+        platform.archive.remove(weight.job.id)
 
 
 class Removal:
@@ -165,17 +183,25 @@ class Removal:
             say(f"{_jobs(self.removed)} removed so far; at {job}")
 
 
-def _show(found: Sequence[Weight], unfinished: Sequence[str]) -> None:
+def _show(platform: Platform, found: Sequence[Weight], tell: Callable[[str], None]) -> None:
     for weight in found[:SHOWN]:
         job = weight.job
         ended = datetime.fromtimestamp(job.ended_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
         size = f"{weight.pages} pages, {human_bytes(weight.bytes)}"
-        say(f"{job.id}  {job.state.value:9}  ended {ended} UTC  {size}  {job.name}".rstrip())
+        tell(f"{job.id}  {job.state.value:9}  ended {ended} UTC  {size}  {job.name}".rstrip())
     if len(found) > SHOWN:
-        say(f"… and {len(found) - SHOWN} more")
-    if unfinished:
-        say(f"{_jobs(len(unfinished))} deleted before and not removed yet")
-    say(_sum(found) if found else "no job has ended longer ago than that")
+        tell(f"… and {len(found) - SHOWN} more")
+    if unfinished := platform.retention.given_up():
+        tell(f"{_jobs(len(unfinished))} deleted before and not removed yet")
+    tell(_sum(found) if found else "no job that fits has ended longer ago than that" + _not_ended(platform))
+
+
+def _not_ended(platform: Platform) -> str:
+    """Jobs that nobody can remove yet, and why."""
+    rows = [row for row in platform.control.jobs(LOOK_AT) if row.status is None or row.status.ended_ms is None]
+    counts = Counter(row.state for row in rows)
+    told = [f"{count} {state.value}" + (HELD if state.ended else "") for state, count in counts.items()]
+    return f"; {_jobs(len(rows))} not ended yet: {', '.join(told)}" if rows else ""
 
 
 def _sum(found: Sequence[Weight]) -> str:
@@ -197,7 +223,7 @@ def _report(found: Sequence[Weight], dry_run: bool) -> dict[str, Any]:
         "dry_run": dry_run,
         "jobs": [
             {
-                "id": weight.job.id,
+                "job": weight.job.id,
                 "name": weight.job.name,
                 "state": weight.job.state.value,
                 "ended_at": datetime.fromtimestamp(weight.job.ended_ms / 1000, UTC).isoformat(timespec="milliseconds"),
@@ -213,9 +239,22 @@ def _report(found: Sequence[Weight], dry_run: bool) -> dict[str, Any]:
     }
 
 
+def _vacuum(platform: Platform, tell: Callable[[str], None], *, dry_run: bool) -> dict[str, int] | None:
+    from shoal.store.vacuum import file_size
+    from shoal.store.vacuum import vacuum as shrink
+
+    before = file_size(platform.engine)
+    if before is None:
+        tell("PostgreSQL uses the room of deleted rows again by itself; there is nothing to do")
+        return None
+    if dry_run:
+        tell(f"the database file has {human_bytes(before)}, and would be written anew without its holes")
+        return {"before": before}
+    return _told(shrink(platform.engine))
+
+
 def _told(reclaimed: Reclaimed | None) -> dict[str, int] | None:
     if reclaimed is None:
-        say("PostgreSQL uses the room of deleted rows again by itself; there is nothing to do")
         return None
     say(f"the database file had {human_bytes(reclaimed.before)}, and has {human_bytes(reclaimed.after)} now")
     return {"before": reclaimed.before, "after": reclaimed.after}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+import time
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from shoal.recovery.way_back import Rebuilt
     from shoal.wiring import Platform
 
-TELL_EVERY = 5_000
+TELL_EVERY_S = 2.0
+NAMED = 5
+"""Jobs for which the next step is spelt out."""
+INTERRUPTED = 130
 
 WhichJob = Annotated[
     str | None, typer.Argument(help="A job's id, or its first letters; without it, all that need it.",
@@ -24,7 +27,7 @@ WhichJob = Annotated[
 ]  # fmt: skip
 Force = Annotated[
     bool,
-    typer.Option("--force", envvar="SHOAL_FORCE",
+    typer.Option("--force",
                  help="Also when Redis knows the job: what it knows is dropped, what is under way is fetched again."),
 ]  # fmt: skip
 
@@ -36,21 +39,23 @@ def recover(job: WhichJob = None, force: Force = False, json: opt.Json = False) 
 
     shoal recover k3x9 --force
     """
+    from shoal.cli.patience import patience
     from shoal.observe import set_up_logs
     from shoal.wiring import open_platform
 
-    set_up_logs("warning")
+    set_up_logs("error")  # what people must know is said
     if force and job is None:
         raise InputError("--force is for one job: shoal recover JOB --force")
-    with open_platform(read_settings()) as platform:
+    with open_platform(read_settings()) as platform, patience(platform.engine):
         platform.recovery.look()
         jobs = platform.recovery.under_way() if job is None else _begin(platform, job, force=force)
-        done = [platform.recovery.way.run(each, Progress()) for each in jobs]
+        done = [_rebuild(platform, each) for each in jobs]
     if json:
-        print_json([asdict(each) for each in done])
+        print_json([_told(each) for each in done])
     elif done:
         _print_table(done)
-        say("if no worker runs, go on with: shoal resume JOB")
+        for each in done[:NAMED]:
+            say(f"if no worker runs, go on with: shoal resume {each.job}")
     elif job is None:
         say("nothing to rebuild: Redis knows every job that has not ended")
 
@@ -67,17 +72,35 @@ def _begin(platform: Platform, start: str, *, force: bool) -> list[str]:
     return []
 
 
+def _rebuild(platform: Platform, job: str) -> Rebuilt:
+    say(f"rebuilding {job} …")
+    try:
+        return platform.recovery.way.run(job, Progress())
+    except KeyboardInterrupt:
+        say(f"rebuild interrupted; go on with: shoal recover {job}")
+        raise typer.Exit(INTERRUPTED) from None
+
+
 class Progress:
     """A line now and then."""
 
     def __init__(self) -> None:
-        self._next = TELL_EVERY
+        self._next = time.monotonic() + TELL_EVERY_S
 
     def __call__(self, done: Rebuilt) -> None:
-        rows = done.recalled + done.walked
-        if rows >= self._next:
-            say(f"  {done.job}: {done.recalled} stored, {done.walked} read again, {done.admitted} URLs wait")
-            self._next = rows + TELL_EVERY
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + TELL_EVERY_S
+            numbers = {name: value for name, value in _told(done).items() if name in COUNTED}
+            say(f"rebuilding {done.job}: " + ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in numbers.items()))
+
+
+COUNTED = ("rows_stored", "admitted_again", "pages_read_again", "bodies_missing")
+"""What is counted, in the words of all who tell it. The rows are pages and dead letters."""
+
+
+def _told(done: Rebuilt) -> dict[str, Any]:
+    numbers = (done.recalled, done.admitted, done.walked, done.missing)
+    return {"job": done.job, **dict(zip(COUNTED, numbers, strict=True)), "seconds": round(done.seconds, 1)}
 
 
 def _print_table(done: list[Rebuilt]) -> None:
@@ -86,9 +109,8 @@ def _print_table(done: list[Rebuilt]) -> None:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD)
-    for column in ("job", "stored", "admitted again", "pages read again", "bodies missing", "seconds"):
-        table.add_column(column, justify="left" if column == "job" else "right")
+    for column in _told(done[0]):
+        table.add_column(column.replace("_", " "), justify="left" if column == "job" else "right")
     for each in done:
-        numbers = (each.recalled, each.admitted, each.walked, each.missing)
-        table.add_row(each.job, *map(str, numbers), f"{each.seconds:.1f}")
+        table.add_row(*map(str, _told(each).values()))
     Console().print(table)

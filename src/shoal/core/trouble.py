@@ -25,7 +25,7 @@ class Trouble:
     message: str
     """For people: why."""
     lasted_ms: int
-    """Until the moment when it was asked for."""
+    """Until the moment when it was asked for; 0 when nobody knows since when."""
     worker: str = ""
     """The process that met it."""
 
@@ -47,11 +47,12 @@ def worst(troubles: Iterable[Trouble]) -> list[tuple[Trouble, int]]:
 
 def explain(troubles: Iterable[Trouble]) -> str | None:
     """Why the work pauses, in a line; None when it does not."""
-    parts = [
-        f"paused for {trouble.lasted_ms // 1000} s: {trouble.message}" + (f" ({many} processes)" if many > 1 else "")
-        for trouble, many in worst(troubles)
-    ]
-    return "; ".join(parts) or None
+    return "; ".join(_paused(trouble, many) for trouble, many in worst(troubles)) or None
+
+
+def _paused(trouble: Trouble, many: int) -> str:
+    lasted = f" for {trouble.lasted_ms // 1000} s" if trouble.lasted_ms else ""
+    return f"paused{lasted}: {trouble.message}" + (f" ({many} processes)" if many > 1 else "")
 
 
 def _lasted(trouble: Trouble) -> int:

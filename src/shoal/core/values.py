@@ -101,9 +101,23 @@ Duration = Annotated[
     Field(gt=0, le=31_536_000),
     _or_say(read_duration, "write seconds, or a number with s, m, h or d, such as 90, 15m or 2h"),
 ]
+_KEEP = "write a number with h or d, such as 12h or 30d; or forever"
+_KEEP_S = (3_600, 315_360_000)
+
+
+def _read_keep(value: object) -> object:
+    """`12h` or `30d`, in seconds; or `forever`. A text without a unit says nothing."""
+    found = read_duration(value)
+    if isinstance(found, str) and found != "forever":
+        raise ValueError(_KEEP)
+    if isinstance(found, int | float) and not _KEEP_S[0] <= found <= _KEEP_S[1]:
+        raise ValueError("at least an hour, such as 12h, and at most ten years; or forever")
+    return found
+
+
 Keep = Annotated[
-    Annotated[float, Field(ge=3_600, le=315_360_000)] | Forever,
-    _or_say(read_duration, "write a number with h or d, such as 12h or 30d; or forever", "forever"),
+    Annotated[float, Field(ge=_KEEP_S[0], le=_KEEP_S[1])] | Forever,
+    BeforeValidator(_read_keep),
 ]
 """An hour to ten years: who writes 30 means days, and must not lose everything half a minute later."""
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,60}$")]

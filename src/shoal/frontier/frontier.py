@@ -79,7 +79,7 @@ class Frontier:
         self.audit = Audit(client, prefix, self._scripts)
         """The same frontier, held against itself."""
         self.board = TroubleBoard(client, prefix)
-        self._register = Register(client, prefix)
+        self._register = Register(client, prefix, self.board)
         self._crew = Crew(client, prefix)
         self._doorbells = Doorbells(client, prefix)
 

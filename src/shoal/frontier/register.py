@@ -13,16 +13,17 @@ import redis
 
 from shoal.core.model import JobState, JobStatus
 from shoal.frontier.scripts import translated_errors
-from shoal.frontier.troubles import read_troubles
+from shoal.frontier.troubles import TroubleBoard
 from shoal.frontier.wire import ms, read_status
 
 
 class Register:
     """Looks jobs up; changes nothing."""
 
-    def __init__(self, client: redis.Redis, prefix: str) -> None:
+    def __init__(self, client: redis.Redis, prefix: str, board: TroubleBoard) -> None:
         self._client = client
         self._prefix = prefix
+        self._board = board
 
     def statuses(self, jobs: Sequence[str]) -> list[JobStatus | None]:
         """Several jobs in one round trip, each as it was at one moment."""
@@ -34,10 +35,11 @@ class Register:
                 pipeline.hgetall(f"{self._prefix}:reasons:{job}")
                 pipeline.zrange(f"{self._prefix}:slow:{job}", 0, 4, desc=True, withscores=True)
             pipeline.hgetall(f"{self._prefix}:troubles")
+            pipeline.info("persistence")
             pipeline.time()
-            *answers, told, (seconds, micros) = pipeline.execute()
+            *answers, told, persistence, (seconds, micros) = pipeline.execute()
         now = seconds * 1000 + micros // 1000
-        troubles = read_troubles(told, now)
+        troubles = self._board.read(told, persistence, now)
         for i, job in enumerate(jobs):
             values, reasons, slow = answers[3 * i : 3 * i + 3]
             status = read_status(job, values, reasons, slow, now) if values else None

@@ -8,6 +8,7 @@ given here has its retries switched off (`connect`), and the caller decides.
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from hashlib import sha1
@@ -37,17 +38,21 @@ Arg = str | int | float
 
 _PASSING = ("MISCONF", "READONLY", "BUSY", "LOADING", "NOREPLICAS", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN")
 """Refusals that are about the server's state (a full disk, a failover), not about what was asked."""
+_PLACE = re.compile(r",? *script: [0-9a-f]{40}.*", re.DOTALL)
 
 
 def connect(url: str, *, timeout_s: float = 10.0) -> redis.Redis:
-    """A client for short commands: no hidden retries, every wait with a deadline."""
+    """A client for short commands: no hidden retries, every wait with a deadline.
+
+    And no hidden PING, which a Redis refuses whose disk is full: it could not even be asked what is wrong.
+    """
     return redis.Redis.from_url(
         url,
         decode_responses=True,
         socket_timeout=timeout_s,
         socket_connect_timeout=timeout_s,
         retry=Retry(NoBackoff(), 0),
-        health_check_interval=30,
+        health_check_interval=0,
     )
 
 
@@ -68,7 +73,14 @@ def translated_errors(operation: str) -> Generator[None]:
     except exceptions.ResponseError as exc:
         if not any(word in str(exc) for word in _PASSING):
             raise
-        raise RedisUnavailable(f"Redis refuses to work ({operation}): {exc}") from exc
+        raise RedisUnavailable(_refusal(operation, str(exc))) from exc
+
+
+def _refusal(operation: str, text: str) -> str:
+    """Why Redis refuses, in words: which line of which script it was is of no help."""
+    if "MISCONF" not in text:
+        return f"Redis refuses to work ({operation}): {_PLACE.sub('', text)}"
+    return f"Redis cannot write to its disk: {'no space left' if 'No space left' in text else 'its log says why'}"
 
 
 def source(name: str) -> str:

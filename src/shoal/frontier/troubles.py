@@ -2,6 +2,9 @@
 
 What is written there is forgotten after half a minute, unless its worker writes it again: who dies in trouble does not
 leave it behind.
+
+A Redis whose disk is full refuses to be written to, and so nobody can write that on the board: whoever reads the board
+asks for it.
 """
 
 # redis-py's hints leave gaps: what falls into them is unknown to the checker in this file only.
@@ -15,7 +18,8 @@ from typing import Any, cast
 import orjson
 import redis
 
-from shoal.core.trouble import Need, Trouble
+from shoal.core.trouble import Need, Trouble, gist
+from shoal.errors import RedisUnavailable
 from shoal.frontier.scripts import translated_errors
 
 TROUBLE_LIFETIME = timedelta(seconds=30)
@@ -27,6 +31,7 @@ class TroubleBoard:
     def __init__(self, client: redis.Redis, prefix: str) -> None:
         self._client = client
         self._prefix = prefix
+        self._refused_since: int | None = None
 
     def tell(self, worker: str, troubles: Iterable[Trouble], begun: Mapping[Need, int]) -> None:
         """All that a worker cannot use now, in place of what it told before; and what it has met since then."""
@@ -49,7 +54,26 @@ class TroubleBoard:
         """What workers wait for now."""
         with translated_errors("troubles"):
             told = cast("dict[str, str]", self._client.hgetall(f"{self._prefix}:troubles"))
-            return read_troubles(told, self._now_ms()) if told else ()
+            persistence = self._client.info("persistence")
+            return self.read(told, persistence, self._now_ms())
+
+    def read(self, told: Mapping[str, str], persistence: Mapping[str, Any], now_ms: int) -> tuple[Trouble, ...]:
+        """What workers wait for, and what Redis says about its own disk."""
+        return (*read_troubles(told, now_ms), *self._refusal(persistence, now_ms))
+
+    def _refusal(self, persistence: Mapping[str, Any], now_ms: int) -> tuple[Trouble, ...]:
+        """A failed write to the disk does not always mean a refusal; to be refused is the proof, and tells why."""
+        if all(persistence.get(name, "ok") == "ok" for name in ("aof_last_write_status", "rdb_last_bgsave_status")):
+            self._refused_since = None
+            return ()
+        try:
+            with translated_errors("troubles"):
+                self._client.hdel(f"{self._prefix}:troubles", "nobody")
+        except RedisUnavailable as exc:
+            self._refused_since = self._refused_since or now_ms
+            return (Trouble(Need.REDIS, gist(exc), now_ms - self._refused_since),)
+        self._refused_since = None
+        return ()
 
     def outages(self) -> dict[Need, int]:
         """How often worker processes had to wait, since the frontier began."""

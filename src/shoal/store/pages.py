@@ -226,10 +226,11 @@ class PageStore:
         with self._transaction() as connection:
             return sum(_remove(connection, table, job, at_most) for table in (pages, items, links, dead_letters)) == 0
 
-    def count(self, job: str) -> int:
-        """How many pages the job has stored."""
+    def count(self, job: str, *, redirects: bool = True) -> int:
+        """How many pages the job has stored; people do not take redirects for pages."""
+        counted = [pages.c.job == job] if redirects else [pages.c.job == job, pages.c.redirect.is_(None)]
         with self._transaction() as connection:
-            return connection.execute(sa.select(sa.func.count()).where(pages.c.job == job)).scalar_one()
+            return connection.execute(sa.select(sa.func.count()).where(*counted)).scalar_one()
 
     def _walk(self, table: sa.Table, job: str, wanted: RowFilter = EVERYTHING) -> Iterator[sa.RowMapping]:
         last = 0

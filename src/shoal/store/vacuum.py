@@ -21,14 +21,20 @@ class Reclaimed:
     after: int
 
 
+def file_size(engine: Engine) -> int | None:
+    """Of the database file; None where there is none."""
+    file = engine.url.database
+    return Path(file).stat().st_size if engine.dialect.name == "sqlite" and file else None
+
+
 def vacuum(engine: Engine) -> Reclaimed | None:
     """Write the database anew without its holes; None where the server does so by itself.
 
     Writers wait meanwhile, and the disk needs room for a second copy.
     """
-    file = engine.url.database
-    if engine.dialect.name != "sqlite" or not file:
+    if file_size(engine) is None:
         return None
+    file = str(engine.url.database)
     with translated_errors(), engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(_CHECKPOINT)  # else much of it stands in the journal beside the file
         before = Path(file).stat().st_size
