@@ -48,7 +48,8 @@ _NO_SERVER = """no Redis to work with. One of these helps:
 class Hold:
     """A command's claim on the embedded server; the server lives while any is held.
 
-    A thread looks after the guardian: when it is gone, for whatever reason, a new one is started.
+    A thread looks after the guardian: when it is gone, for whatever reason, a new one is started. When the folder was
+    deleted, it is made anew: the server comes back empty, and whoever knows what it held fills it again.
     """
 
     def __init__(self, folder: Path, socket: Path, lock: IO[str]) -> None:
@@ -67,9 +68,10 @@ class Hold:
 
     def _tend(self) -> None:
         while not self._released.wait(TEND_S):
-            if guardian.is_present(_pid_file(self._folder)):
-                continue
             try:
+                self._renew_claim()
+                if guardian.is_present(_pid_file(self._folder)):
+                    continue
                 _ensure(self._folder, self._socket)
             except (RedisUnavailable, OSError, subprocess.SubprocessError) as exc:
                 trouble = str(exc)
@@ -78,6 +80,15 @@ class Hold:
                 trouble = ""
             if structlog.is_configured():  # else this is a command that talks to its user in other ways
                 log.warning("embedded_redis_gone", folder=str(self._folder), trouble=trouble)
+
+    def _renew_claim(self) -> None:
+        """A new server does not see a claim on a file that is deleted."""
+        users = self._folder / "users.lock"
+        if guardian.is_file_at(str(users), self._lock.fileno()):
+            return
+        self._folder.mkdir(exist_ok=True, mode=0o700)  # without its parents: a home that is gone was given up
+        before, self._lock = self._lock, _share(users, time.monotonic() + START_DEADLINE_S)
+        before.close()
 
 
 def hold_embedded(home: Path) -> Hold:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import signal
 import subprocess
 from datetime import timedelta
 
 import psutil
+import pytest
 from redis.exceptions import RedisError
 
 from shoal.embedded import Hold, hold_embedded
@@ -64,16 +67,52 @@ def test_a_server_that_was_killed_comes_back_with_its_data(shoal: Shoal) -> None
         (server,) = _servers(shoal)
         server.kill()
         wait_until(lambda: bool(_servers(shoal)) and server.pid not in {p.pid for p in _servers(shoal)})
-        wait_until(lambda: _answers_yes(hold), within=timedelta(seconds=10))
+        wait_until(lambda: _answers(hold, "yes"), within=timedelta(seconds=10))
     finally:
         hold.release()
 
 
-def _answers_yes(hold: Hold) -> bool:
+def _answers(hold: Hold, value: str | None) -> bool:
     try:
-        return _value(hold) == "yes"
+        return _value(hold) == value
     except (RedisError, OSError):
         return False
+
+
+@pytest.mark.parametrize("killed", [True, False], ids=["and-the-server-killed", "under-the-server"])
+def test_a_deleted_folder_is_made_anew_by_those_who_use_the_server(shoal: Shoal, killed: bool) -> None:
+    shoal.home.mkdir()
+    first, second = hold_embedded(shoal.home), hold_embedded(shoal.home)
+    try:
+        (server,) = _servers(shoal)
+        shutil.rmtree(shoal.home / "redis")
+        if killed:
+            server.kill()
+        wait_until(lambda: _answers(first, None) and not server.is_running(), within=timedelta(seconds=20))
+        _value(second, "new")
+        first.release()
+        assert _value(second) == "new"
+        assert len(_servers(shoal)) == 1
+    finally:
+        first.release()
+        second.release()
+
+
+def test_a_crawl_whose_redis_folder_is_deleted_is_rebuilt_and_finishes(shoal: Shoal) -> None:
+    pages = 150
+    options = ("--rate", "30", "--no-robots", "--workers", "1", "--json")
+    with (
+        serve(LinkedSite(pages=pages, links=20, size=1_000)) as site,
+        shoal.running("crawl", site.url, *options) as process,
+    ):
+        wait_until(lambda: len(site.hits) >= 40, within=timedelta(seconds=30))
+        (server,) = _servers(shoal)
+        shutil.rmtree(shoal.home / "redis")
+        server.kill()
+        out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, err
+    done = json.loads(out)
+    assert (done["state"], done["pages"], done["reconciles"]) == ("finished", pages, True)
 
 
 def test_kill_9_of_a_crawl_takes_its_workers_and_the_server_along(shoal: Shoal) -> None:
