@@ -81,12 +81,12 @@ class Child:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
-    def wait(self) -> None:
+    def wait(self, within_s: float | None = None) -> None:
         """Until it has ended; one that does not end in time is killed."""
         if self._process is None:
             return
         try:
-            self._process.wait(self._patience_s)
+            self._process.wait(self._patience_s if within_s is None else within_s)
         except subprocess.TimeoutExpired:
             self.kill()
 

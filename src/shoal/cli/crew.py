@@ -56,7 +56,11 @@ class Crew:
             raise ShoalError(f"the worker ended with code {code}; its log: {self._worker.log}\n{self._worker.tail()}")
         self._post.tend()
 
-    def stop(self) -> None:
-        """Let running fetches end, then the processes."""
+    def ask_to_stop(self) -> None:
+        """Let running fetches end, then the processes; nobody waits for it."""
         self._worker.ask_to_stop()
-        self._worker.wait()
+
+    def stop(self, within_s: float | None = None) -> None:
+        """Let running fetches end, then the processes; kill them after this time."""
+        self.ask_to_stop()
+        self._worker.wait(within_s)

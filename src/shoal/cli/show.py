@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 
 from shoal.cli.follow import POLL_S, result_columns
 from shoal.cli.jobfile import read_url_list
+from shoal.cli.outage import Outage, ask_until_answered
 from shoal.cli.output import open_writer
-from shoal.cli.progress import Absence, ask_until_answered, live_display, summary
+from shoal.cli.progress import live_display, summary
 from shoal.cli.talk import print_json, say, status_json
 from shoal.cli.view import format_of
 from shoal.core.model import JobState, JobStatus
@@ -42,12 +43,12 @@ def show_status(job: str, *, watch: bool, json: bool) -> None:
         found = platform.control.find(job)
         now = platform.control.status(found)
         if watch:
-            absence = Absence()
+            outage = Outage(quiet=json)
             with live_display(found, quiet=json) as display:
                 while now.state is JobState.RUNNING:
-                    display.show(now)
+                    display.show(now, outage.answered(now))
                     time.sleep(POLL_S)
-                    now = ask_until_answered(lambda: platform.control.status(found), absence)
+                    now = ask_until_answered(lambda: platform.control.status(found), outage)
         waits = waits_of(platform, now)
         if json:
             print_json({**status_json(now), "waiting_for": waits})
