@@ -36,6 +36,8 @@ LOAD_DEADLINE_S = 120.0
 """A large append-only file takes its time to read."""
 SILENCE_DEADLINE_S = 10.0
 """A server that runs and says nothing for so long is frozen, or its machine is."""
+PID_FILE = "redis.pid"
+"""Of the server; the guardian has one of its own."""
 _MAX_SOCKET_PATH = 100
 _OLDEST = (7, 0)
 
@@ -118,13 +120,26 @@ def _ensure(folder: Path, socket: Path) -> None:
             present = guardian.is_present(_pid_file(folder))  # or at least its server, and soon no more
             waited = time.monotonic() - begun
             if not started and waited > SILENCE_DEADLINE_S:
-                raise RedisUnavailable(f"the embedded Redis under {folder} runs and does not answer: is it frozen?")
+                raise RedisUnavailable(_silent(folder))
             if (started and not present) or waited > LOAD_DEADLINE_S:
                 raise RedisUnavailable(f"the embedded Redis did not start; its log: {_log(folder)}\n{_tail(folder)}")
             if not present:
                 _start(folder, socket)
                 started = True
             time.sleep(0.01)
+
+
+def _silent(folder: Path) -> str:
+    """What to do about a server that runs and does not answer."""
+    what = f"the embedded Redis under {folder} runs and does not answer"
+    try:
+        pid = int((folder / PID_FILE).read_text())
+    except (OSError, ValueError):
+        return f"{what}: is it frozen?"
+    return (
+        f"{what}: it is process {pid}\nIf it is frozen: kill -CONT {pid}\n"
+        f"If that does not help: kill -9 {pid} (it is started anew, and nothing is lost)"
+    )
 
 
 def _share(path: Path, deadline: float) -> IO[str]:
@@ -201,6 +216,7 @@ def _server_command(folder: Path, socket: Path) -> list[str]:
         *("--unixsocket", str(socket)),
         *("--unixsocketperm", "700"),
         *("--dir", str(folder)),
+        *("--pidfile", str(folder / PID_FILE)),
         *("--appendonly", "yes"),
         *("--appendfsync", "everysec"),
         *("--save", ""),

@@ -128,6 +128,32 @@ def test_kill_9_of_a_crawl_takes_its_workers_and_the_server_along(shoal: Shoal) 
     assert status["counters"]["done"] >= 1
 
 
+def test_a_job_that_lost_its_workers_or_redis_says_so_with_what_helps(shoal: Shoal) -> None:
+    with serve(LinkedSite(pages=500, links=20, size=1_000)) as site:
+        process = shoal.start("crawl", site.url, "--rate", "20", "--no-robots", "--workers", "1")
+        wait_until(lambda: len(site.hits) >= 10, within=timedelta(seconds=30))
+        (job,) = [row["job"] for row in json.loads(shoal.run("jobs", "--json").out)]
+        assert "no worker" not in shoal.run("status", job).out
+        shoal.run("pause", job)  # its sums are in the database now
+        process.communicate(timeout=30)
+        wait_for_nobody(shoal)
+    shoal.run("resume", job, "--detach")
+    hint = f"no worker is alive: shoal resume {job}, or shoal worker"
+    assert f"running, but {hint}" in shoal.run("status", job).out
+    assert shoal.status(job)["waiting_for"] == "a worker: none is alive"
+    assert f"shoal resume {job}, or shoal worker" in shoal.run("jobs").err
+    wait_for_nobody(shoal)
+    shutil.rmtree(shoal.home / "redis")
+    lost = f"Redis has lost job {job}, which has not ended; this rebuilds it: shoal recover {job}"
+    looked, listed = shoal.run("status", job), shoal.run("jobs")
+    assert (looked.code, looked.out) == (1, "")
+    assert lost in looked.err
+    assert lost in listed.err
+    assert " lost " in listed.out
+    assert shoal.run("recover", job).code == 0
+    assert shoal.run("status", job).code == 0
+
+
 def test_a_second_crawl_shares_the_server_of_the_first(shoal: Shoal) -> None:
     with (
         serve(LinkedSite(pages=400, links=20, size=1_000)) as slow,
