@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from types import TracebackType
 
-from shoal.cli.children import Child, Post
-from shoal.core.model import ALL_QUEUES
+from shoal.cli.children import Child, Post, how_it_ended
+from shoal.core.model import ALL_QUEUES, WorkerBeat
 from shoal.errors import ShoalError
 from shoal.settings import Settings
 
@@ -53,8 +54,23 @@ class Crew:
         if code is None:
             return
         if self._post.due is None and (code >= 0 or self._post.pauses.in_a_row >= MAX_DEATHS):
-            raise ShoalError(f"the worker ended with code {code}; its log: {self._worker.log}\n{self._worker.tail()}")
+            tries = self._post.pauses.in_a_row
+            often = f", after it was started again {tries} times" if tries > 1 else ""
+            told = f"the worker {how_it_ended(code)}{often}; its log: {self._worker.log}"
+            raise ShoalError(f"{told}\n{self._worker.tail()}")
         self._post.tend()
+
+    @property
+    def alive(self) -> bool:
+        """Does the worker run, as far as its process goes?"""
+        return self._worker.pid is not None and self._worker.code is None
+
+    def standstill(self, beats: Iterable[WorkerBeat]) -> str:
+        """Why there is no worker for a job that waits, by the signs of life that there are; empty when there is one."""
+        if self.absent:
+            return "" if any(True for _ in beats) else "no worker is alive: shoal worker"
+        up = self.alive and any(beat.started_ms >= self._post.started_ms for beat in beats)
+        return "" if up else "workers are starting"
 
     def ask_to_stop(self) -> None:
         """Let running fetches end, then the processes; nobody waits for it."""

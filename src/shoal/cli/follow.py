@@ -21,6 +21,7 @@ from shoal.errors import NotFound, ShoalError, Unavailable
 from shoal.observe import set_up_logs
 from shoal.store.export import PAGE_COLUMNS, Record, item_columns, item_record, page_record
 from shoal.store.pages import PageStore
+from shoal.waits import waits_of
 from shoal.wiring import Platform
 
 POLL_S = 0.4
@@ -174,14 +175,14 @@ def _watch(
     while True:
         lookout.look()
         try:
-            status = ask_until_answered(lambda: platform.control.status(job), outage, stopped)
+            status, idle = ask_until_answered(lambda: _look(platform, job, crew), outage, stopped)
         except NotFound:
             if platform.jobs.get(job) is None or stopped():
                 raise
             lookout.look_now()
             time.sleep(POLL_S)
             continue
-        display.show(status, outage.answered(status))
+        display.show(status, outage.answered(status) or idle)
         if tail:
             ask_until_answered(tail.catch_up, outage, stopped)
         if status.state is not JobState.RUNNING or stopped():
@@ -191,6 +192,13 @@ def _watch(
             return status
         crew.check()
         time.sleep(POLL_S)
+
+
+def _look(platform: Platform, job: str, crew: Crew) -> tuple[JobStatus, str]:
+    """A job's status and, when it waits for want of workers, a word on these."""
+    status = platform.control.status(job)
+    waits = status.state is JobState.RUNNING and status.counters.queued and not status.counters.leased
+    return status, crew.standstill(platform.watch.workers()) if waits and not status.troubles else ""
 
 
 def _tell(platform: Platform, status: JobStatus, view: View, tail: Tail | None) -> None:
@@ -205,7 +213,7 @@ def _tell(platform: Platform, status: JobStatus, view: View, tail: Tail | None) 
     elif not status.state.ended:
         say(_next_step(status, view))
     if view.json:
-        print_json(status_json(status))
+        print_json({**status_json(status), "waiting_for": waits_of(platform, status)})
 
 
 def _tell_why(platform: Platform, job: str) -> None:
