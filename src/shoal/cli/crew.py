@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from types import TracebackType
 
@@ -13,6 +14,9 @@ from shoal.settings import Settings
 
 GRACE_S = 3.0
 """Who presses Ctrl-C does not want to wait; what is interrupted is fetched again on resume."""
+
+WARM_UP_MS = 5_000
+"""A worker shows itself before its processes are there."""
 
 MAX_DEATHS = 3
 """A worker that was killed so often in a row is not started again."""
@@ -69,8 +73,13 @@ class Crew:
         """Why there is no worker for a job that waits, by the signs of life that there are; empty when there is one."""
         if self.absent:
             return "" if any(True for _ in beats) else "no worker is alive: shoal worker"
-        up = self.alive and any(beat.started_ms >= self._post.started_ms for beat in beats)
+        up = self.alive and any(self._is_up(beat) for beat in beats)
         return "" if up else "workers are starting"
+
+    def _is_up(self, beat: WorkerBeat) -> bool:
+        """Is this from the worker that was started last, and had that time to begin?"""
+        young = time.time_ns() // 1_000_000 - beat.started_ms < WARM_UP_MS
+        return beat.started_ms >= self._post.started_ms and bool(beat.slices or beat.active or not young)
 
     def ask_to_stop(self) -> None:
         """Let running fetches end, then the processes; nobody waits for it."""

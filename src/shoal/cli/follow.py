@@ -171,7 +171,7 @@ def _watch(
     outage: Outage,
     stopped: Callable[[], bool],
 ) -> JobStatus:
-    lookout = Lookout(platform)
+    lookout, before = Lookout(platform), -1
     while True:
         lookout.look()
         try:
@@ -182,7 +182,9 @@ def _watch(
             lookout.look_now()
             time.sleep(POLL_S)
             continue
-        display.show(status, outage.answered(status) or idle)
+        stands = before in (-1, status.counters.done)
+        display.show(status, outage.answered(status) or (idle if stands else ""))
+        before = status.counters.done
         if tail:
             ask_until_answered(tail.catch_up, outage, stopped)
         if status.state is not JobState.RUNNING or stopped():

@@ -19,8 +19,8 @@ from shoal.settings import Settings
 from tests.waiting import wait_until
 
 
-def _beat(started_ms: int) -> WorkerBeat:
-    return WorkerBeat("w@host", ("http.batch",), 1, 0, 0, 50, started_ms, "1")
+def _beat(started_ms: int, slices: int = 0) -> WorkerBeat:
+    return WorkerBeat("w@host", ("http.batch",), 1, 0, slices, 50, started_ms, "1")
 
 
 def _now_ms() -> int:
@@ -52,7 +52,8 @@ def test_workers_are_starting_until_one_shows_itself_and_again_when_it_was_kille
     before = _beat(_now_ms() - 60_000)
     assert crew.standstill([]) == "workers are starting"
     assert crew.standstill([before]) == "workers are starting"
-    up = _beat(_now_ms())
+    assert crew.standstill([_beat(_now_ms())]) == "workers are starting"
+    up = _beat(_now_ms(), slices=1)
     assert crew.standstill([before, up]) == ""
     _kill_the_worker()
     assert crew.standstill([before, up]) == "workers are starting"
