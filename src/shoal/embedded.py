@@ -36,6 +36,8 @@ LOAD_DEADLINE_S = 120.0
 """A large append-only file takes its time to read."""
 SILENCE_DEADLINE_S = 10.0
 """A server that runs and says nothing for so long is frozen, or its machine is."""
+PID_FILE = "redis.pid"
+"""Of the server; the guardian has one of its own."""
 _MAX_SOCKET_PATH = 100
 _OLDEST = (7, 0)
 
@@ -48,7 +50,8 @@ _NO_SERVER = """no Redis to work with. One of these helps:
 class Hold:
     """A command's claim on the embedded server; the server lives while any is held.
 
-    A thread looks after the guardian: when it is gone, for whatever reason, a new one is started.
+    A thread looks after the guardian: when it is gone, for whatever reason, a new one is started. When the folder was
+    deleted, it is made anew: the server comes back empty, and whoever knows what it held fills it again.
     """
 
     def __init__(self, folder: Path, socket: Path, lock: IO[str]) -> None:
@@ -67,9 +70,10 @@ class Hold:
 
     def _tend(self) -> None:
         while not self._released.wait(TEND_S):
-            if guardian.is_present(_pid_file(self._folder)):
-                continue
             try:
+                self._renew_claim()
+                if guardian.is_present(_pid_file(self._folder)):
+                    continue
                 _ensure(self._folder, self._socket)
             except (RedisUnavailable, OSError, subprocess.SubprocessError) as exc:
                 trouble = str(exc)
@@ -78,6 +82,15 @@ class Hold:
                 trouble = ""
             if structlog.is_configured():  # else this is a command that talks to its user in other ways
                 log.warning("embedded_redis_gone", folder=str(self._folder), trouble=trouble)
+
+    def _renew_claim(self) -> None:
+        """A new server does not see a claim on a file that is deleted."""
+        users = self._folder / "users.lock"
+        if guardian.is_file_at(str(users), self._lock.fileno()):
+            return
+        self._folder.mkdir(exist_ok=True, mode=0o700)  # without its parents: a home that is gone was given up
+        before, self._lock = self._lock, _share(users, time.monotonic() + START_DEADLINE_S)
+        before.close()
 
 
 def hold_embedded(home: Path) -> Hold:
@@ -107,13 +120,26 @@ def _ensure(folder: Path, socket: Path) -> None:
             present = guardian.is_present(_pid_file(folder))  # or at least its server, and soon no more
             waited = time.monotonic() - begun
             if not started and waited > SILENCE_DEADLINE_S:
-                raise RedisUnavailable(f"the embedded Redis under {folder} runs and does not answer: is it frozen?")
+                raise RedisUnavailable(_silent(folder))
             if (started and not present) or waited > LOAD_DEADLINE_S:
                 raise RedisUnavailable(f"the embedded Redis did not start; its log: {_log(folder)}\n{_tail(folder)}")
             if not present:
                 _start(folder, socket)
                 started = True
             time.sleep(0.01)
+
+
+def _silent(folder: Path) -> str:
+    """What to do about a server that runs and does not answer."""
+    what = f"the embedded Redis under {folder} runs and does not answer"
+    try:
+        pid = int((folder / PID_FILE).read_text())
+    except (OSError, ValueError):
+        return f"{what}: is it frozen?"
+    return (
+        f"{what}: it is process {pid}\nIf it is frozen: kill -CONT {pid}\n"
+        f"If that does not help: kill -9 {pid} (it is started anew, and nothing is lost)"
+    )
 
 
 def _share(path: Path, deadline: float) -> IO[str]:
@@ -190,6 +216,7 @@ def _server_command(folder: Path, socket: Path) -> list[str]:
         *("--unixsocket", str(socket)),
         *("--unixsocketperm", "700"),
         *("--dir", str(folder)),
+        *("--pidfile", str(folder / PID_FILE)),
         *("--appendonly", "yes"),
         *("--appendfsync", "everysec"),
         *("--save", ""),

@@ -7,7 +7,8 @@ then nobody is left. A command that comes at that moment waits for the lock, fin
     python guardian.py users.lock guardian.pid -- redis-server --port 0 …
 
 It leaves its parent at once, so that no command has to wait for it, and writes down its process id. The file of the id
-is locked for as long as the guardian or its server lives: two servers would ruin each other's files.
+is locked for as long as the guardian or its server lives: two servers would ruin each other's files. When that file is
+gone, because somebody deleted the folder, the guardian gives way: those who use the server make everything anew.
 """
 
 from __future__ import annotations
@@ -71,12 +72,26 @@ def is_present(pid_path: str) -> bool:
     return False
 
 
-def guard(lock_path: str, presence: int, command: list[str]) -> None:
-    """Run the server until nobody holds the lock."""
+def is_file_at(path: str, descriptor: int) -> bool:
+    """Is the open file still the one at this path? Not after somebody deleted it, or put another in its place."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))  # noqa: PTH116
+    except FileNotFoundError:
+        return False
+
+
+def guard(lock_path: str, pid_path: str, presence: int, command: list[str]) -> None:
+    """Run the server until nobody holds the lock, or its folder is deleted."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     server, started, false_starts = _start(command, presence), time.monotonic(), 0
     with open(lock_path, "a") as lock:  # noqa: PTH123 - kept free of imports that cost start-up time
-        while not _nobody_left(lock):
+        while True:
+            if not is_file_at(pid_path, presence):
+                server.kill()  # not gently: it would delete the socket, which may be that of its successor
+                server.wait()
+                return
+            if _nobody_left(lock):
+                break
             if server.poll() is not None:
                 false_starts = false_starts + 1 if time.monotonic() - started < _STEADY_S else 0
                 if false_starts == _MAX_FALSE_STARTS:
@@ -98,4 +113,4 @@ def _leave_parent(pid_path: str) -> int:
 
 
 if __name__ == "__main__":
-    guard(sys.argv[1], _leave_parent(sys.argv[2]), sys.argv[4:])
+    guard(sys.argv[1], sys.argv[2], _leave_parent(sys.argv[2]), sys.argv[4:])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import signal
 import subprocess
 from datetime import timedelta
 
 import psutil
+import pytest
 from redis.exceptions import RedisError
 
 from shoal.embedded import Hold, hold_embedded
@@ -64,16 +67,52 @@ def test_a_server_that_was_killed_comes_back_with_its_data(shoal: Shoal) -> None
         (server,) = _servers(shoal)
         server.kill()
         wait_until(lambda: bool(_servers(shoal)) and server.pid not in {p.pid for p in _servers(shoal)})
-        wait_until(lambda: _answers_yes(hold), within=timedelta(seconds=10))
+        wait_until(lambda: _answers(hold, "yes"), within=timedelta(seconds=10))
     finally:
         hold.release()
 
 
-def _answers_yes(hold: Hold) -> bool:
+def _answers(hold: Hold, value: str | None) -> bool:
     try:
-        return _value(hold) == "yes"
+        return _value(hold) == value
     except (RedisError, OSError):
         return False
+
+
+@pytest.mark.parametrize("killed", [True, False], ids=["and-the-server-killed", "under-the-server"])
+def test_a_deleted_folder_is_made_anew_by_those_who_use_the_server(shoal: Shoal, killed: bool) -> None:
+    shoal.home.mkdir()
+    first, second = hold_embedded(shoal.home), hold_embedded(shoal.home)
+    try:
+        (server,) = _servers(shoal)
+        shutil.rmtree(shoal.home / "redis")
+        if killed:
+            server.kill()
+        wait_until(lambda: _answers(first, None) and not server.is_running(), within=timedelta(seconds=20))
+        _value(second, "new")
+        first.release()
+        assert _value(second) == "new"
+        assert len(_servers(shoal)) == 1
+    finally:
+        first.release()
+        second.release()
+
+
+def test_a_crawl_whose_redis_folder_is_deleted_is_rebuilt_and_finishes(shoal: Shoal) -> None:
+    pages = 150
+    options = ("--rate", "30", "--no-robots", "--workers", "1", "--json")
+    with (
+        serve(LinkedSite(pages=pages, links=20, size=1_000)) as site,
+        shoal.running("crawl", site.url, *options) as process,
+    ):
+        wait_until(lambda: len(site.hits) >= 40, within=timedelta(seconds=30))
+        (server,) = _servers(shoal)
+        shutil.rmtree(shoal.home / "redis")
+        server.kill()
+        out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, err
+    done = json.loads(out)
+    assert (done["state"], done["pages"], done["reconciles"]) == ("finished", pages, True)
 
 
 def test_kill_9_of_a_crawl_takes_its_workers_and_the_server_along(shoal: Shoal) -> None:
@@ -87,6 +126,32 @@ def test_kill_9_of_a_crawl_takes_its_workers_and_the_server_along(shoal: Shoal) 
         status = shoal.status(job)
     assert status["reconciles"]
     assert status["counters"]["done"] >= 1
+
+
+def test_a_job_that_lost_its_workers_or_redis_says_so_with_what_helps(shoal: Shoal) -> None:
+    with serve(LinkedSite(pages=500, links=20, size=1_000)) as site:
+        process = shoal.start("crawl", site.url, "--rate", "20", "--no-robots", "--workers", "1")
+        wait_until(lambda: len(site.hits) >= 10, within=timedelta(seconds=30))
+        (job,) = [row["job"] for row in json.loads(shoal.run("jobs", "--json").out)]
+        assert "no worker" not in shoal.run("status", job).out
+        shoal.run("pause", job)  # its sums are in the database now
+        process.communicate(timeout=30)
+        wait_for_nobody(shoal)
+    shoal.run("resume", job, "--detach")
+    hint = f"no worker is alive: shoal resume {job}, or shoal worker"
+    assert f"running, but {hint}" in shoal.run("status", job).out
+    assert shoal.status(job)["waiting_for"] == "a worker: none is alive"
+    assert f"shoal resume {job}, or shoal worker" in shoal.run("jobs").err
+    wait_for_nobody(shoal)
+    shutil.rmtree(shoal.home / "redis")
+    lost = f"Redis has lost job {job}, which has not ended; this rebuilds it: shoal recover {job}"
+    looked, listed = shoal.run("status", job), shoal.run("jobs")
+    assert (looked.code, looked.out) == (1, "")
+    assert lost in looked.err
+    assert lost in listed.err
+    assert " lost " in listed.out
+    assert shoal.run("recover", job).code == 0
+    assert shoal.run("status", job).code == 0
 
 
 def test_a_second_crawl_shares_the_server_of_the_first(shoal: Shoal) -> None:

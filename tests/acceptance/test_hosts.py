@@ -168,9 +168,9 @@ def test_a_job_that_waits_for_a_paused_host_says_so(shoal: Shoal) -> None:
     job = shoal.run("crawl", "http://127.0.0.1:9/", "--detach").out.strip()
     assert shoal.run("hosts", "set", "127.0.0.1:9", "--pause").code == 0
     with shoal.running("worker", "--queues", "http.batch"):
-        wait_until(lambda: shoal.status(job)["waiting_for"] is not None, within=timedelta(seconds=60))
-        assert shoal.status(job)["waiting_for"] == "127.0.0.1:9: paused by an operator"
-        assert "  waiting for 127.0.0.1:9: paused by an operator\n" in shoal.run("status", job).out
+        paused = "127.0.0.1:9: paused by an operator"
+        wait_until(lambda: shoal.status(job)["waiting_for"] == paused, within=timedelta(seconds=60))
+        assert f"  waiting for {paused}\n" in shoal.run("status", job).out
     assert shoal.run("cancel", job).code == 0
     assert shoal.status(job)["waiting_for"] is None
 

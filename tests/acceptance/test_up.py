@@ -107,7 +107,7 @@ def test_who_dies_is_started_again_in_the_same_place(shoal: Shoal) -> None:
         up.send_signal(signal.SIGTERM)
         _, err = up.communicate(timeout=30)
     assert up.returncode == 0
-    assert "the api ended with code -9; it starts again in 1 s" in err
+    assert "the api was killed (SIGKILL); it starts again in 1 s" in err
 
 
 def test_kill_9_leaves_nobody(shoal: Shoal) -> None:

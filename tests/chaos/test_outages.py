@@ -215,7 +215,11 @@ def test_a_frozen_redis_pauses_the_crawl_and_no_command_starts_a_second_one(shoa
         crawl.check_exactly_once(done, most_repeats=4 * IN_FLIGHT)
         assert Counter(crawl.frontier.board.outages())[Need.REDIS] > 0
     assert looked.code == 1
-    assert "runs and does not answer" in looked.err
+    assert looked.err.startswith("waiting for Redis and the database …\n")
+    assert (
+        f"runs and does not answer: it is process {server.pid}\nIf it is frozen: kill -CONT {server.pid}\n"
+        in looked.err
+    )
     assert "Redis did not answer" in said
     assert "going on after" in said
 

@@ -201,5 +201,5 @@ def test_a_foreground_crawl_outlives_its_worker(shoal: Shoal) -> None:
             out, err = process.communicate(timeout=90)
         assert process.returncode == 0, err
         assert len({hit.target for hit in site.hits}) == 200
-    assert "the worker ended with code -9; it starts again in 1 s" in err
+    assert "the worker was killed (SIGKILL); it starts again in 1 s" in err
     assert json.loads(out.splitlines()[-1])["pages"] == 200

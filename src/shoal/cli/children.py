@@ -81,12 +81,12 @@ class Child:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
-    def wait(self) -> None:
+    def wait(self, within_s: float | None = None) -> None:
         """Until it has ended; one that does not end in time is killed."""
         if self._process is None:
             return
         try:
-            self._process.wait(self._patience_s)
+            self._process.wait(self._patience_s if within_s is None else within_s)
         except subprocess.TimeoutExpired:
             self.kill()
 
@@ -104,10 +104,14 @@ class Post:
     name: str
     child: Child
     started: float = 0.0
+    """By the monotonic clock."""
+    started_ms: int = 0
+    """By the clock on the wall."""
     due: float | None = None
     pauses: Pauses = field(default_factory=Pauses)
 
     def start(self) -> None:
+        self.started_ms = time.time_ns() // 1_000_000
         self.child.start()
         self.started, self.due = time.monotonic(), None
 
@@ -120,7 +124,17 @@ class Post:
         elif (code := self.child.code) is not None:
             pause_s = self.pauses.after(now - self.started)
             self.due = now + pause_s
-            say(f"the {self.name} ended with code {code}; it starts again in {pause_s:g} s ({self.child.log})")
+            say(f"the {self.name} {how_it_ended(code)}; it starts again in {pause_s:g} s ({self.child.log})")
+
+
+def how_it_ended(code: int) -> str:
+    """An exit code in words: `was killed (SIGKILL)`, `ended with code 1`."""
+    if code >= 0:
+        return f"ended with code {code}"
+    try:
+        return f"was killed ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"was killed (signal {-code})"
 
 
 def _put_aside(log: Path) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterable
 from types import TracebackType
 
-from shoal.cli.children import Child, Post
-from shoal.core.model import ALL_QUEUES
+from shoal.cli.children import Child, Post, how_it_ended
+from shoal.core.model import ALL_QUEUES, WorkerBeat
 from shoal.errors import ShoalError
 from shoal.settings import Settings
 
 GRACE_S = 3.0
 """Who presses Ctrl-C does not want to wait; what is interrupted is fetched again on resume."""
+
+WARM_UP_MS = 5_000
+"""A worker shows itself before its processes are there."""
 
 MAX_DEATHS = 3
 """A worker that was killed so often in a row is not started again."""
@@ -53,10 +58,34 @@ class Crew:
         if code is None:
             return
         if self._post.due is None and (code >= 0 or self._post.pauses.in_a_row >= MAX_DEATHS):
-            raise ShoalError(f"the worker ended with code {code}; its log: {self._worker.log}\n{self._worker.tail()}")
+            tries = self._post.pauses.in_a_row
+            often = f", after it was started again {tries} times" if tries > 1 else ""
+            told = f"the worker {how_it_ended(code)}{often}; its log: {self._worker.log}"
+            raise ShoalError(f"{told}\n{self._worker.tail()}")
         self._post.tend()
 
-    def stop(self) -> None:
-        """Let running fetches end, then the processes."""
+    @property
+    def alive(self) -> bool:
+        """Does the worker run, as far as its process goes?"""
+        return self._worker.pid is not None and self._worker.code is None
+
+    def standstill(self, beats: Iterable[WorkerBeat]) -> str:
+        """Why there is no worker for a job that waits, by the signs of life that there are; empty when there is one."""
+        if self.absent:
+            return "" if any(True for _ in beats) else "no worker is alive: shoal worker"
+        up = self.alive and any(self._is_up(beat) for beat in beats)
+        return "" if up else "workers are starting"
+
+    def _is_up(self, beat: WorkerBeat) -> bool:
+        """Is this from the worker that was started last, and had that time to begin?"""
+        young = time.time_ns() // 1_000_000 - beat.started_ms < WARM_UP_MS
+        return beat.started_ms >= self._post.started_ms and bool(beat.slices or beat.active or not young)
+
+    def ask_to_stop(self) -> None:
+        """Let running fetches end, then the processes; nobody waits for it."""
         self._worker.ask_to_stop()
-        self._worker.wait()
+
+    def stop(self, within_s: float | None = None) -> None:
+        """Let running fetches end, then the processes; kill them after this time."""
+        self.ask_to_stop()
+        self._worker.wait(within_s)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import timedelta
 
-from shoal.cli.crew import Crew
+from shoal.cli.crew import GRACE_S, Crew
 from shoal.cli.interrupts import Interrupts
+from shoal.cli.outage import SLOW_S, Outage, Question, ask_until_answered
 from shoal.cli.output import Writer, open_writer
-from shoal.cli.progress import Absence, Display, ask_until_answered, live_display, summary
+from shoal.cli.progress import Display, live_display, summary
 from shoal.cli.talk import print_json, say, status_json
 from shoal.cli.view import View, format_of
 from shoal.core.model import JobState, JobStatus
@@ -20,28 +21,39 @@ from shoal.errors import NotFound, ShoalError, Unavailable
 from shoal.observe import set_up_logs
 from shoal.store.export import PAGE_COLUMNS, Record, item_columns, item_record, page_record
 from shoal.store.pages import PageStore
+from shoal.waits import waits_of
 from shoal.wiring import Platform
 
 POLL_S = 0.4
 LOOK_S = 2.0
 """Between two looks for jobs that the frontier has lost: there may be no control worker that does it."""
+PAUSE_S = 3.0
+"""To pause a job takes a moment; what takes longer waits for something that is away."""
 INTERRUPTED = 130
 
 
 class Lookout:
-    """Brings jobs back that the frontier loses while one is watched."""
+    """Brings jobs back that the frontier loses while one is watched. Nobody waits for it: it may meet a lock."""
 
     def __init__(self, platform: Platform) -> None:
         self._recovery = platform.recovery
         self._next = 0.0
         self._told = False
+        self._looking: Question[bool] | None = None
 
     def look(self) -> None:
         """Go on with what is being rebuilt, or see every now and then whether there is anything."""
-        if time.monotonic() < self._next:
+        if self._looking is not None:
+            if self._looking.wait(0):
+                self._note(self._looking)
             return
+        if time.monotonic() >= self._next:
+            self._looking = Question(lambda: self._recovery.tick(timedelta(seconds=POLL_S)))
+
+    def _note(self, looked: Question[bool]) -> None:
+        self._looking = None
         try:
-            busy = self._recovery.tick(timedelta(seconds=POLL_S))
+            busy = looked.answer
         except Unavailable:
             busy = False  # whoever asks for the job's status next says so
         if busy and not self._told:
@@ -51,6 +63,11 @@ class Lookout:
 
     def look_now(self) -> None:
         self._next = 0.0
+
+    def leave(self) -> None:
+        """Let what is under way end, if it does not take long."""
+        if self._looking is not None:
+            self._looking.wait(SLOW_S)
 
 
 class Tail:
@@ -90,24 +107,34 @@ def follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: Int
         say(f"stopped at once; go on with: {_resume(job, view)}")
         raise
     except (ShoalError, OSError):
-        with suppress(ShoalError):  # nobody would watch it; whoever resumes it finds it where it stopped
-            platform.control.pause(job)
+        Question(lambda: platform.control.pause(job)).wait(PAUSE_S)  # nobody would watch it
         say(f"stopped by an error; go on with: {_resume(job, view)}")
         raise
 
 
 def _follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: Interrupts) -> int:
+    outage = Outage(quiet=view.quiet)
+
+    def stopped() -> bool:
+        return interrupts.asked
+
     spec = platform.control.job(job).spec
     with ExitStack() as stack:
         tail = _open_tail(stack, platform.pages, job, spec, view)
         display = stack.enter_context(
             live_display(f"{job}  {spec.name}".strip(), quiet=view.quiet, results_on_screen=view.on_screen)
         )
-        status = _watch(platform, job, crew, display, tail, lambda: interrupts.asked)
-        if not status.state.ended and interrupts.asked:
-            say("stopping: running fetches may finish (Ctrl-C again to stop at once) …")
-            platform.control.pause(job)
-            crew.stop()
+        try:
+            status = _watch(platform, job, crew, display, tail, outage, stopped)
+        except (Unavailable, NotFound):
+            if not interrupts.asked:
+                raise
+            status = None
+        asked = interrupts.asked and not (status and status.state.ended)
+        if asked and not _stop(platform, job, crew, outage):
+            say(f"stopped, while this was away: {outage.why}")
+            say(f"nothing that is stored is lost; go on with: {_resume(job, view)}")
+            return INTERRUPTED
         if tail:
             tail.catch_up()
     status = platform.control.status(job)
@@ -115,6 +142,17 @@ def _follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: In
     if not status.state.ended:
         return INTERRUPTED
     return 0 if status.state is JobState.FINISHED and status.counters.done > status.redirects else 1
+
+
+def _stop(platform: Platform, job: str, crew: Crew, outage: Outage) -> bool:
+    """Pause the job and end the workers. False when something is away: then nobody is waited for in vain."""
+    say("stopping: running fetches may finish (Ctrl-C again to stop at once) …")
+    if outage.lasts:
+        crew.ask_to_stop()  # they have as long as it takes to find out whether the job can be paused
+    pausing = Question(lambda: platform.control.pause(job))
+    well = pausing.wait(SLOW_S if outage.lasts else PAUSE_S) and pausing.succeeded and not outage.lasts
+    crew.stop(None if well else GRACE_S)
+    return well
 
 
 def _open_tail(stack: ExitStack, pages: PageStore, job: str, spec: JobSpec, view: View) -> Tail | None:
@@ -125,26 +163,44 @@ def _open_tail(stack: ExitStack, pages: PageStore, job: str, spec: JobSpec, view
 
 
 def _watch(
-    platform: Platform, job: str, crew: Crew, display: Display, tail: Tail | None, stopped: Callable[[], bool]
+    platform: Platform,
+    job: str,
+    crew: Crew,
+    display: Display,
+    tail: Tail | None,
+    outage: Outage,
+    stopped: Callable[[], bool],
 ) -> JobStatus:
-    lookout, absence = Lookout(platform), Absence()
+    lookout, before = Lookout(platform), -1
     while True:
         lookout.look()
         try:
-            status = ask_until_answered(lambda: platform.control.status(job), absence, stopped)
+            status, idle = ask_until_answered(lambda: _look(platform, job, crew), outage, stopped)
         except NotFound:
             if platform.jobs.get(job) is None or stopped():
                 raise
             lookout.look_now()
             time.sleep(POLL_S)
             continue
-        display.show(status)
+        stands = before in (-1, status.counters.done)
+        display.show(status, outage.answered(status) or (idle if stands else ""))
+        before = status.counters.done
         if tail:
-            ask_until_answered(tail.catch_up, absence, stopped)
+            ask_until_answered(tail.catch_up, outage, stopped)
         if status.state is not JobState.RUNNING or stopped():
+            lookout.leave()
+            if not status.troubles and not stopped():
+                outage.end()
             return status
         crew.check()
         time.sleep(POLL_S)
+
+
+def _look(platform: Platform, job: str, crew: Crew) -> tuple[JobStatus, str]:
+    """A job's status and, when it waits for want of workers, a word on these."""
+    status = platform.control.status(job)
+    waits = status.state is JobState.RUNNING and status.counters.queued and not status.counters.leased
+    return status, crew.standstill(platform.watch.workers()) if waits and not status.troubles else ""
 
 
 def _tell(platform: Platform, status: JobStatus, view: View, tail: Tail | None) -> None:
@@ -159,7 +215,7 @@ def _tell(platform: Platform, status: JobStatus, view: View, tail: Tail | None) 
     elif not status.state.ended:
         say(_next_step(status, view))
     if view.json:
-        print_json(status_json(status))
+        print_json({**status_json(status), "waiting_for": waits_of(platform, status)})
 
 
 def _tell_why(platform: Platform, job: str) -> None:

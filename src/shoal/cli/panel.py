@@ -34,13 +34,13 @@ class LivePanel:
     ) -> None:
         self._live.stop()
 
-    def show(self, status: JobStatus) -> None:
+    def show(self, status: JobStatus, note: str = "") -> None:
         """Draw a status."""
         self._speed.note(status)
-        self._live.update(render(self._title, status, self._speed))
+        self._live.update(render(self._title, status, self._speed, note))
 
 
-def render(title: str, status: JobStatus, speed: Speed) -> Panel:
+def render(title: str, status: JobStatus, speed: Speed, note: str = "") -> Panel:
     """The panel for a status."""
     c = status.counters
     left = speed.seconds_left(status)
@@ -53,13 +53,13 @@ def render(title: str, status: JobStatus, speed: Speed) -> Panel:
     facts.add_row("known left", human_seconds(left) if left is not None else "…", "state", status.state.value)
     bar = Table.grid(expand=True)  # a bar by itself ends without a line break
     bar.add_row(ProgressBar(total=max(1, c.admitted), completed=c.admitted - c.pending))
-    return Panel(Group(bar, facts, *_details(status)), title=title, border_style="cyan")
+    return Panel(Group(bar, facts, *_details(status, note)), title=title, border_style="cyan")
 
 
-def _details(status: JobStatus) -> list[Text]:
+def _details(status: JobStatus, note: str) -> list[Text]:
     lines: list[Text] = []
-    if paused := explain(status.troubles):
-        lines.append(Text(paused, style="yellow"))
+    if why := note or explain(status.troubles):
+        lines.append(Text(why, style="yellow"))
     if reasons := failures(status):
         told = "  ".join(f"{reason} {count}" for reason, count in reasons[:5])
         lines.append(Text(f"not fetched: {told}", style="red"))

@@ -5,21 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from shoal.cli.talk import human_bytes, human_seconds, say
 from shoal.core.model import JobStatus
-from shoal.core.trouble import explain, gist
-from shoal.errors import Unavailable
+from shoal.core.trouble import explain
 
 PLAIN_EVERY_S = 2.0
 RATE_WINDOW_S = 5.0
-ASK_AGAIN_S = 1.0
-ABSENT_EVERY_S = 5.0
-
-T = TypeVar("T")
+GAP_S = 3.0
+"""Statuses come several times a second: after such a gap, something was away."""
 
 
 class Speed:
@@ -27,9 +24,12 @@ class Speed:
 
     def __init__(self) -> None:
         self._marks: deque[tuple[float, int]] = deque(maxlen=200)
+        self._paused_at: float | None = None
 
     def note(self, status: JobStatus) -> None:
         now = status.now_ms / 1000
+        if status.troubles or (self._marks and now - self._marks[-1][0] > GAP_S):
+            self._paused_at = now
         self._marks.append((now, status.counters.done))
         while len(self._marks) > 2 and now - self._marks[0][0] > RATE_WINDOW_S:
             self._marks.popleft()
@@ -42,22 +42,24 @@ class Speed:
         return (after - before) / (now - then) if now > then else 0.0
 
     def seconds_left(self, status: JobStatus) -> float | None:
-        """Only what is known to be left: a crawl that still finds new pages takes longer."""
+        """Only what is known to be left: a crawl that still finds new pages takes longer. None in and after a pause."""
         speed = self.pages_per_second
+        if self._paused_at is not None and status.now_ms / 1000 - self._paused_at <= RATE_WINDOW_S:
+            return None
         return status.counters.pending / speed if speed > 0 and status.counters.pending else None
 
 
 class Display(Protocol):
-    """Shows a status."""
+    """Shows a status, and what stands in its way."""
 
-    def show(self, status: JobStatus) -> None: ...
+    def show(self, status: JobStatus, note: str = "") -> None: ...
 
 
 class Silent:
     """Shows nothing."""
 
-    def show(self, status: JobStatus) -> None:
-        del status
+    def show(self, status: JobStatus, note: str = "") -> None:
+        del status, note
 
 
 class PlainLines:
@@ -67,49 +69,11 @@ class PlainLines:
         self._speed = Speed()
         self._next = time.monotonic() + PLAIN_EVERY_S
 
-    def show(self, status: JobStatus) -> None:
+    def show(self, status: JobStatus, note: str = "") -> None:
         self._speed.note(status)
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + PLAIN_EVERY_S
-            say(line(status, self._speed))
-
-
-class Absence:
-    """Redis or the database does not answer the command itself: said at first and now and then, until it is over."""
-
-    def __init__(self) -> None:
-        self._since: float | None = None
-        self._again = 0.0
-
-    def met(self, error: Unavailable, asked_at: float) -> None:
-        """The question asked at this time (`time.monotonic`) was not answered."""
-        now = time.monotonic()
-        self._since = asked_at if self._since is None else self._since
-        if now >= self._again:
-            self._again = now + ABSENT_EVERY_S
-            say(f"paused for {human_seconds(now - self._since)}: {gist(error)}; waiting for it")
-
-    def over(self) -> None:
-        """It answers."""
-        if self._since is not None:
-            say(f"going on after {human_seconds(time.monotonic() - self._since)}")
-        self._since, self._again = None, 0.0
-
-
-def ask_until_answered(ask: Callable[[], T], absence: Absence, stopped: Callable[[], bool] = lambda: False) -> T:
-    """Ask again until Redis and the database answer; raises Unavailable when told to stop before."""
-    while True:
-        asked_at = time.monotonic()
-        try:
-            answer = ask()
-        except Unavailable as exc:
-            absence.met(exc, asked_at)
-            if stopped():
-                raise
-            time.sleep(ASK_AGAIN_S)
-        else:
-            absence.over()
-            return answer
+            say(line(status, self._speed, note))
 
 
 QUIET_S = 3.0
@@ -124,8 +88,8 @@ BUDGETS = {
 }
 
 
-def line(status: JobStatus, speed: Speed) -> str:
-    """One status as one line."""
+def line(status: JobStatus, speed: Speed, note: str = "") -> str:
+    """One status as one line, with what stands in its way if that is known."""
     c = status.counters
     parts = [
         f"{status.state.value}: {c.done} done",
@@ -137,8 +101,8 @@ def line(status: JobStatus, speed: Speed) -> str:
         parts.append(f"{c.delayed} to retry")
     if c.dead:
         parts.append(f"{c.dead} failed")
-    if paused := explain(status.troubles):
-        parts.append(paused)
+    if why := note or explain(status.troubles):
+        parts.append(why)
     elif c.queued and not c.leased and not speed.pages_per_second and status.elapsed.total_seconds() > QUIET_S:
         parts.append("nothing may be asked now (why: shoal hosts)")
     if (left := speed.seconds_left(status)) is not None:

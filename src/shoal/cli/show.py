@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
 from shoal.cli.follow import POLL_S, result_columns
 from shoal.cli.jobfile import read_url_list
+from shoal.cli.outage import Outage, ask_until_answered, slow_is_said
 from shoal.cli.output import open_writer
-from shoal.cli.progress import Absence, ask_until_answered, live_display, summary
+from shoal.cli.progress import live_display, summary
 from shoal.cli.talk import print_json, say, status_json
 from shoal.cli.view import format_of
 from shoal.core.model import JobState, JobStatus
@@ -20,46 +23,91 @@ from shoal.store.dead import Selection
 from shoal.store.export import DEAD_COLUMNS, PAGE_COLUMNS, dead_record, item_record, page_record
 from shoal.store.jobs import JobRow
 from shoal.store.pages import RowFilter
-from shoal.waits import waits_of
+from shoal.waits import nobody_works, waits_of
 from shoal.wiring import Platform, open_platform
+
+LOST = "Redis has lost job {job}, which has not ended; this rebuilds it: shoal recover {job}"
+NOBODY = "shoal resume {job}, or shoal worker"
+MOST_HINTS = 5
+WAITED_FOR = "Redis and the database"
+
+
+@contextmanager
+def opened_platform() -> Generator[Platform]:
+    """The platform as a command needs it; it is said when that takes long."""
+    with ExitStack() as stack:
+        with slow_is_said(WAITED_FOR):
+            platform = stack.enter_context(open_platform(read_settings()))
+        yield platform
 
 
 def list_jobs(limit: int, *, json: bool) -> None:
     """List jobs, newest first."""
-    with open_platform(read_settings()) as platform:
+    with opened_platform() as platform, slow_is_said(WAITED_FOR):
         rows = platform.control.jobs(limit)
+        lost = _lost(platform, rows)
+        idle = [row.id for row in rows if row.id not in lost and row.status and nobody_works(platform, row.status)]
     if json:
-        print_json([_row_json(row) for row in rows])
+        print_json([{**_row_json(row), "lost": row.id in lost} for row in rows])
     elif rows:
-        _print_table(rows)
+        _print_table(rows, lost)
     else:
         say("no jobs yet; start one with: shoal crawl https://books.example/")
+    for job in lost[:MOST_HINTS]:
+        say(LOST.format(job=job))
+    if idle:
+        say(f"no worker is alive, and {len(idle)} of these jobs run: {NOBODY.format(job=idle[0])}")
 
 
 def show_status(job: str, *, watch: bool, json: bool) -> None:
     """Show a job's state and sums."""
-    with open_platform(read_settings()) as platform:
-        found = platform.control.find(job)
-        now = platform.control.status(found)
+    with opened_platform() as platform:
+        with slow_is_said(WAITED_FOR):
+            found = platform.control.find(job)
+            now = _living_status(platform, found)
         if watch:
-            absence = Absence()
+            outage = Outage(quiet=json)
             with live_display(found, quiet=json) as display:
                 while now.state is JobState.RUNNING:
-                    display.show(now)
+                    display.show(now, outage.answered(now))
                     time.sleep(POLL_S)
-                    now = ask_until_answered(lambda: platform.control.status(found), absence)
-        waits = waits_of(platform, now)
+                    now = ask_until_answered(lambda: platform.control.status(found), outage)
+        with slow_is_said(WAITED_FOR):
+            idle = nobody_works(platform, now)
+            waits = waits_of(platform, now)
         if json:
-            print_json({**status_json(now), "waiting_for": waits})
-        else:
-            waiting = [f"  waiting for {waits}"] if waits else []
-            print("\n".join([f"job {found}", *summary(now), *waiting, *_hosts(now)]))
+            print_json({**status_json(now), "waiting_for": waits or ("a worker: none is alive" if idle else None)})
+            return
+        lines = [f"job {found}", *summary(now)]
+        if idle:
+            lines.append(f"  running, but no worker is alive: {NOBODY.format(job=found)}")
+        if waits and not now.troubles:  # which the summary has
+            lines.append(f"  waiting for {waits}")
+        print("\n".join([*lines, *_hosts(now)]))
+
+
+def _living_status(platform: Platform, job: str) -> JobStatus:
+    """A job's status; sums that the database has kept of a job that Redis has lost are not it."""
+    status = platform.control.status(job)
+    if _lost(platform, [platform.control.job(job)]):
+        raise NotFound(LOST.format(job=job))
+    return status
+
+
+def _lost(platform: Platform, rows: list[JobRow]) -> list[str]:
+    """Those that have not ended and that Redis does not know."""
+    living = [row.id for row in rows if not row.state.ended]
+    if not living:
+        return []
+    known = platform.frontier.statuses(living)
+    lost = [job for job, status in zip(living, known, strict=True) if status is None]
+    return [job for job in lost if not platform.control.job(job).state.ended]  # some ended a moment ago
 
 
 def write_results(job: str, kind: str | None, output: str | None, *, pages: bool) -> None:
     """Print a job's items, or its pages when it has no fields, as JSON Lines or CSV."""
     target = output or "-"
-    with open_platform(read_settings()) as platform:
+    with opened_platform() as platform:
         row = platform.control.job(platform.control.find(job))
         columns = PAGE_COLUMNS if pages else result_columns(row.spec)
         with open_writer(target, format_of(target, kind), columns) as writer:
@@ -72,7 +120,7 @@ def write_results(job: str, kind: str | None, output: str | None, *, pages: bool
 def write_dead(job: str, kind: str | None, output: str | None, reason: str | None, host: str | None) -> None:
     """Print the requests that a job gave up on, with their reasons."""
     target = output or "-"
-    with open_platform(read_settings()) as platform:
+    with opened_platform() as platform:
         letters = platform.pages.dead_letters(platform.control.find(job), RowFilter(reason=reason, host=host))
         with open_writer(target, format_of(target, kind), DEAD_COLUMNS) as writer:
             writer.write(map(dead_record, letters))
@@ -80,7 +128,7 @@ def write_dead(job: str, kind: str | None, output: str | None, reason: str | Non
 
 def replay_dead(job: str, reason: str | None, host: str | None, *, json: bool) -> None:
     """Try dead letters once more."""
-    with open_platform(read_settings()) as platform:
+    with opened_platform() as platform:
         row = platform.control.job(platform.control.find(job))
         count = platform.intake.replay(row, Selection(reason=reason, host=host))
     if json:
@@ -93,7 +141,7 @@ def replay_dead(job: str, reason: str | None, host: str | None, *, json: bool) -
 
 def write_page(job: str, url: str, *, headers: bool) -> None:
     """Print the stored body of a page, straight from the archive."""
-    with open_platform(read_settings()) as platform:
+    with opened_platform() as platform:
         found = platform.control.find(job)
         row = platform.control.page(found, url)
         if row.archive is None:
@@ -110,14 +158,14 @@ def write_page(job: str, url: str, *, headers: bool) -> None:
 
 def pause(job: str, *, json: bool) -> None:
     """Stop handing out a job's requests; what is under way is finished."""
-    with open_platform(read_settings()) as platform:
+    with opened_platform() as platform:
         found = platform.control.find(job)
         _tell(platform, found, platform.control.pause(found), json)
 
 
 def close(job: str, *, json: bool) -> None:
     """Take no more URLs for an open job."""
-    with open_platform(read_settings()) as platform:
+    with opened_platform() as platform:
         found = platform.control.find(job)
         _tell(platform, found, platform.control.close(found), json)
 
@@ -128,7 +176,7 @@ def add(job: str, urls: list[str], file: str | None, *, json: bool) -> None:
     if not listed:
         raise InputError("no URLs given; for example: shoal add JOB https://books.example/book/7")
     parse_all(listed)
-    with open_platform(read_settings()) as platform:
+    with opened_platform() as platform:
         row = platform.control.job(platform.control.find(job))
         added = platform.intake.add(row, ((number, url, "") for number, url in enumerate(listed, 1)))
     if json:
@@ -139,7 +187,7 @@ def add(job: str, urls: list[str], file: str | None, *, json: bool) -> None:
 
 def cancel(job: str, *, json: bool) -> None:
     """Give a job up: drop all that waits, keep what is stored."""
-    with open_platform(read_settings()) as platform:
+    with opened_platform() as platform:
         found = platform.control.find(job)
         _tell(platform, found, platform.control.cancel(found), json)
 
@@ -152,7 +200,7 @@ def _tell(platform: Platform, job: str, state: JobState, json: bool) -> None:
         say(f"job {job} is {state.value}{hint}")
 
 
-def _print_table(rows: list[JobRow]) -> None:
+def _print_table(rows: list[JobRow], lost: list[str]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -163,7 +211,8 @@ def _print_table(rows: list[JobRow]) -> None:
     for row in rows:
         c = row.status.counters if row.status else None
         sums = (str(c.done - row.status.redirects), str(c.dead), str(c.pending)) if row.status and c else ("", "", "")
-        table.add_row(row.id, row.state.value, *sums, _when(row.created_ms), row.name)
+        state = "lost" if row.id in lost else row.state.value
+        table.add_row(row.id, state, *sums, _when(row.created_ms), row.name)
     Console().print(table)
 
 

@@ -51,9 +51,9 @@ def human_bytes(size: float) -> str:
     return f"{size:.1f} GB"
 
 
-def human_seconds(seconds: float) -> str:
+def human_seconds(seconds: float, *, whole: bool = False) -> str:
     """3 min 20 s"""
-    if seconds < 10:
+    if seconds < 10 and not whole:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from shoal.cli import children
-from shoal.cli.children import Child, Post
+from shoal.cli.children import Child, Post, how_it_ended
 from shoal.restarts import STEADY_S
 
 
@@ -80,3 +80,17 @@ def test_the_pause_before_a_restart_grows_and_is_forgotten_after_a_steady_life(
     now += STEADY_S
     post.tend()
     assert post.due == pytest.approx(now + 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, "ended with code 0"),
+        (1, "ended with code 1"),
+        (-9, "was killed (SIGKILL)"),
+        (-15, "was killed (SIGTERM)"),
+        (-99, "was killed (signal 99)"),
+    ],
+)
+def test_an_exit_code_is_told_in_words(code: int, words: str) -> None:
+    assert how_it_ended(code) == words

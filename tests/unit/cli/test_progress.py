@@ -9,11 +9,9 @@ import pytest
 from shoal.cli import progress
 from shoal.cli.progress import (
     PLAIN_EVERY_S,
-    Absence,
     PlainLines,
     Silent,
     Speed,
-    ask_until_answered,
     failures,
     line,
     live_display,
@@ -22,7 +20,6 @@ from shoal.cli.progress import (
 from shoal.cli.talk import status_json
 from shoal.core.model import Counters, JobState, JobStatus
 from shoal.core.trouble import Need, Trouble
-from shoal.errors import RedisUnavailable
 
 START_MS = 1_700_000_000_000
 
@@ -176,27 +173,30 @@ def test_a_job_that_waits_for_a_store_says_so_and_not_that_hosts_are_to_blame() 
     ]
 
 
-def test_a_question_is_asked_until_it_is_answered(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(progress, "ASK_AGAIN_S", 0.001)
-    answers = iter([RedisUnavailable("Redis did not answer\nat all")] * 3)
-
-    def ask() -> str:
-        if error := next(answers, None):
-            raise error
-        return "here"
-
-    absence = Absence()
-    assert ask_until_answered(ask, absence) == "here"
-    assert ask_until_answered(ask, absence) == "here"
-    said = capsys.readouterr().err.splitlines()
-    assert said == ["paused for 0.0 s: Redis did not answer; waiting for it", "going on after 0.0 s"]
+def test_no_time_left_is_told_in_an_outage_nor_just_after_it() -> None:
+    locked = Trouble(Need.DATABASE, "locked", 2_000)
+    told: dict[float, bool] = {}
+    speed = Speed()
+    for tenth in range(0, 200, 5):
+        second = tenth / 10
+        status = done(second, pages=tenth, queued=500)
+        if 5 <= second < 8:
+            status = replace(status, troubles=(locked,))
+        speed.note(status)
+        told[second] = "left" in line(status, speed)
+    assert told[4.5]
+    assert not any(known for second, known in told.items() if 5 <= second <= 12)
+    assert told[13.0]
 
 
-def test_who_is_told_to_stop_asks_no_more() -> None:
-    def ask() -> str:
-        raise RedisUnavailable
+def test_no_time_left_is_told_just_after_a_gap_in_what_is_known() -> None:
+    speed = Speed()
+    for second in (0.0, 1.0, 30.0, 31.0):
+        speed.note(done(second, pages=round(second), queued=500))
+    assert speed.seconds_left(done(31.0, 31, queued=500)) is None
 
-    with pytest.raises(RedisUnavailable):
-        ask_until_answered(ask, Absence(), lambda: True)
+
+def test_a_note_is_said_in_place_of_a_guess() -> None:
+    status = at(20, Counters(admitted=5, queued=5))
+    assert line(status, Speed()).endswith("nothing may be asked now (why: shoal hosts)")
+    assert line(status, Speed(), "workers are starting").endswith(", 0 in flight, workers are starting")

@@ -1,0 +1,88 @@
+"""The workers that a command brings along: what is said of them while a job waits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from shoal import restarts
+from shoal.cli.crew import MAX_DEATHS, Crew
+from shoal.core.model import WorkerBeat
+from shoal.errors import ShoalError
+from shoal.settings import Settings
+from tests.waiting import wait_until
+
+
+def _beat(started_ms: int, slices: int = 0) -> WorkerBeat:
+    return WorkerBeat("w@host", ("http.batch",), 1, 0, slices, 50, started_ms, "1")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings.model_validate({"home": tmp_path})
+
+
+@pytest.fixture
+def crew(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Crew]:
+    """Its worker never gets beyond the start of Python."""
+    (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(600)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    made = Crew(settings, 1)
+    yield made
+    made.stop(within_s=0)
+
+
+def _kill_the_worker() -> None:
+    (worker,) = psutil.Process().children()
+    os.kill(worker.pid, signal.SIGKILL)
+    wait_until(lambda: worker.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_workers_are_starting_until_one_shows_itself_and_again_when_it_was_killed(crew: Crew) -> None:
+    before = _beat(_now_ms() - 60_000)
+    assert crew.standstill([]) == "workers are starting"
+    assert crew.standstill([before]) == "workers are starting"
+    assert crew.standstill([_beat(_now_ms())]) == "workers are starting"
+    up = _beat(_now_ms(), slices=1)
+    assert crew.standstill([before, up]) == ""
+    _kill_the_worker()
+    assert crew.standstill([before, up]) == "workers are starting"
+
+
+def test_the_last_word_on_a_worker_says_how_often_it_was_tried(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(restarts, "LONGEST_PAUSE_S", 0.0)
+    for _ in range(MAX_DEATHS):
+        _kill_the_worker()
+        crew.check()  # notes it
+        wait_until(lambda: _started_again(crew))
+    _kill_the_worker()
+    with pytest.raises(
+        ShoalError, match=r"the worker was killed \(SIGKILL\), after it was started again 3 times; its log"
+    ):
+        crew.check()
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == MAX_DEATHS
+    assert said[0].startswith("the worker was killed (SIGKILL); it starts again in 1 s")
+
+
+def _started_again(crew: Crew) -> bool:
+    crew.check()
+    return crew.alive
+
+
+def test_who_brings_no_workers_says_when_there_are_none(settings: Settings) -> None:
+    crew = Crew(settings, 0)
+    assert crew.standstill([]) == "no worker is alive: shoal worker"
+    assert crew.standstill([_beat(1)]) == ""
