@@ -334,6 +334,62 @@ def test_a_paused_job_stays_paused(each: Desk, web: Web) -> None:
     assert Counter(web.asked).most_common(1)[0][1] == 1
 
 
+def test_a_lost_job_that_was_paused_is_resumed_at_once(each: Desk, web: Web) -> None:
+    job = _crawl(each)
+    each.work(web.visit(each), at_most=10)
+    each.platform.control.pause(job)
+    _flush(each)
+    assert each.platform.control.resume(job) is JobState.RUNNING
+    _recover(each)
+    assert each.state(job) is JobState.RUNNING
+    each.work(web.visit(each))
+    assert each.state(job) is JobState.FINISHED
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+
+
+def test_a_lost_job_is_paused_at_once(each: Desk, web: Web) -> None:
+    job = _crawl(each)
+    each.work(web.visit(each), at_most=10)
+    _flush(each)
+    assert each.platform.control.pause(job) is JobState.PAUSED
+    _recover(each)
+    assert each.state(job) is JobState.PAUSED
+    assert each.work(web.visit(each)) == []
+
+
+@pytest.mark.parametrize("word", [JobState.PAUSED, JobState.RUNNING])
+@pytest.mark.parametrize("moment", ["drop", "begin"])
+def test_what_is_said_to_a_job_at_the_beginning_of_its_rebuild_counts(
+    desk: Desk, word: JobState, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody pauses or resumes it after the one who rebuilds has read its row."""
+    job = desk.submit(f"{HOST}/1")
+    control, rebuild = desk.platform.control, desk.platform.rebuild
+    say, other = (control.pause, control.resume) if word is JobState.PAUSED else (control.resume, control.pause)
+    other(job)
+    right = getattr(rebuild, moment)
+
+    def late(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        say(job)
+        return right(*arguments)
+
+    monkeypatch.setattr(rebuild, moment, late)
+    desk.platform.recovery.way.begin(job, force=True)
+    _recover(desk)
+    assert desk.state(job) is word
+
+
+def test_a_pause_does_not_undo_the_end_of_a_job(each: Desk) -> None:
+    job = each.submit(f"{HOST}/1")
+    each.work()
+    assert each.platform.control.pause(job) is JobState.FINISHED
+    assert each.platform.control.resume(job) is JobState.FINISHED
+    row = each.platform.jobs.get(job)
+    assert row is not None
+    assert row.state is JobState.FINISHED
+
+
 def test_an_open_job_stays_open_and_takes_more(each: Desk) -> None:
     job = each.submit(f"{HOST}/1", open=True)
     assert each.send(job, f"{HOST}/2\n{HOST}/3\n").status_code == 200

@@ -22,6 +22,7 @@ from shoal.extract.trail import Trail
 from shoal.fetch.port import Response
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.rebuild import Lost, Rebuild, Recalled
+from shoal.intake.intake import heed
 from shoal.intake.replay import on_their_way, untried
 from shoal.intake.ring import Ring, announce
 from shoal.recovery.place import Part, Place
@@ -100,6 +101,7 @@ class WayBack:
         if row is None or row.state.ended:  # meanwhile: then it must not come back
             self._rebuild.drop(job)
             return False
+        heed(self._frontier, row)
         log.warning("rebuild_started", job=job, request_id=row.request_id)
         return True
 
@@ -197,9 +199,8 @@ class WayBack:
 
     def _start_over(self, way: _Way) -> None:
         """Somebody was cut short while he dropped it."""
-        self._rebuild.drop(way.row.id)
-        if not way.row.state.ended:
-            self.make_known(way.row)
+        if not self.begin(way.row.id, force=True):
+            self._rebuild.drop(way.row.id)
 
     # --- what is stored -------------------------------------------------------------------------------------------
 
