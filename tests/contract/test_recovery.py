@@ -880,6 +880,82 @@ def test_submissions_and_replays_that_a_server_lost_are_carried_out_again(each: 
     assert each.work() == []
 
 
+def test_a_restart_does_not_undo_a_cancel(each: Desk) -> None:
+    job = each.submit(*(f"{HOST}/{n}" for n in range(5)))
+    each.work(at_most=2)
+    saved = _saved(each)
+    each.platform.control.cancel(job)
+    _restart(each, saved)
+    _recover(each)
+    assert each.work() == []
+    assert each.state(job) is JobState.CANCELLED
+    assert each.platform.frontier.known_jobs() == []
+
+
+def test_a_restart_does_not_undo_a_cancel_of_what_is_under_way(each: Desk) -> None:
+    job = each.submit(*(f"{HOST}/{n}" for n in range(5)))
+    held = each.platform.frontier.lease(queues=ALL_QUEUES, limit=2, lease_for=LONG).leases
+    saved = _saved(each)
+    each.platform.control.cancel(job)
+    _restart(each, saved)
+    _recover(each)
+    assert each.work() == []
+    delivery = Delivery(each.platform.frontier, each.platform.pages, each.archive, each.platform.ending.finalise)
+    assert delivery.deliver([_page_of(lease, received=10) for lease in held]).late == 0
+    row = each.platform.jobs.get(job)
+    assert row is not None
+    assert row.status is not None
+    assert (row.state, row.status.counters.done, row.status.counters.dropped) == (JobState.CANCELLED, 2, 3)
+    assert row.status.ended_ms is not None
+
+
+def test_a_restart_does_not_undo_the_end_of_a_job(each: Desk) -> None:
+    job = each.submit(*(f"{HOST}/{n}" for n in range(5)))
+    saved = _saved(each)
+    each.work()
+    _restart(each, saved)
+    _recover(each)
+    assert each.work() == []
+    assert each.state(job) is JobState.FINISHED
+    assert _status(each, job).counters.done == 5
+
+
+def test_a_restart_does_not_bring_back_a_deleted_job(each: Desk) -> None:
+    job = each.submit(*(f"{HOST}/{n}" for n in range(5)))
+    saved = _saved(each)
+    each.platform.control.delete(job)
+    _restart(each, saved)
+    _recover(each)
+    assert each.work() == []
+    assert each.platform.frontier.known_jobs() == []
+
+
+def test_a_restart_undoes_neither_a_pause_nor_its_end(each: Desk) -> None:
+    paused, resumed = (each.submit(*(f"{HOST}/{job}/{n}" for n in range(5))) for job in range(2))
+    each.platform.control.pause(resumed)
+    saved = _saved(each)
+    each.platform.control.pause(paused)
+    each.platform.control.resume(resumed)
+    _restart(each, saved)
+    _recover(each)
+    assert len(each.work()) == 5
+    assert each.state(paused) is JobState.PAUSED
+    assert each.state(resumed) is JobState.FINISHED
+
+
+def test_a_job_that_cannot_be_read_holds_up_no_restart(desk: Desk) -> None:
+    broken, paused = desk.submit(f"{HOST}/1"), desk.submit(f"{HOST}/2")
+    saved = _saved(desk)
+    desk.platform.control.pause(paused)
+    with desk.platform.engine.begin() as connection:
+        connection.execute(sa.update(jobs).where(jobs.c.id == broken).values(spec={"rate": {}}))
+    _restart(desk, saved)
+    desk.platform.recovery.look()
+    assert desk.state(paused) is JobState.PAUSED
+    desk.platform.frontier.cancel(broken)
+    desk.platform.frontier.forget(broken)
+
+
 def test_a_restart_without_a_loss_changes_nothing(desk: Desk, web: Web) -> None:
     job = _crawl(desk)
     desk.work(web.visit(desk), at_most=8)

@@ -8,6 +8,7 @@ before it was looked at: it would hand out what is stored already.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import timedelta
 
 import structlog
@@ -16,6 +17,7 @@ from shoal.core.url import parse
 from shoal.errors import ShoalError, StoreUnavailable
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.rebuild import Rebuild
+from shoal.intake.intake import heed
 from shoal.recovery.way_back import WayBack
 from shoal.store.dead import requests_of
 from shoal.store.epochs import Epochs
@@ -40,6 +42,7 @@ class Recovery:
         self, frontier: Frontier, rebuild: Rebuild, epochs: Epochs, jobs: JobStore, pages: PageStore, way: WayBack
     ) -> None:
         self._frontier = frontier
+        self._finalise = way.finalise
         self._rebuild = rebuild
         self._epochs = epochs
         self._jobs = jobs
@@ -100,17 +103,41 @@ class Recovery:
         """A server that was started anew may have lost what came after the last look.
 
         Requests that it has again are fetched again, and lead on as before; but not what it never heard of, nor more
-        pages than were leased.
+        pages than were leased, nor jobs that have ended, were cancelled or rest.
         """
+        for job in self._jobs.gone(self._frontier.known_jobs()):
+            self._each(job, self._end_again)
         for job, submission in self._jobs.submissions.latest(_ms(LATELY)):
             if submission.kind == REPLAY:
                 self._frontier.replay(job, str(submission.id), requests_of(submission.lines))
             else:
                 self._frontier.admit_submitted(job, [parse(line) for line in submission.lines])
         for job in self._jobs.living():
-            status = self._frontier.status(job)
-            if status and self._pages.count(job) > status.counters.done + status.counters.leased:
-                self.way.begin(job, force=True)
+            self._each(job, self._compare)
+
+    def _each(self, job: str, do: Callable[[str], None]) -> None:
+        """A job whose row cannot be read holds up no other."""
+        try:
+            do(job)
+        except StoreUnavailable as exc:
+            self._jobs.ping()
+            log.warning("rebuild_failed", job=job, error=str(exc))
+
+    def _end_again(self, job: str) -> None:
+        """One that has ended is dropped; of one that was cancelled or deleted, leases may still be settled."""
+        row = self._jobs.get(job)
+        if row and row.status and row.status.ended_ms is not None:
+            self._rebuild.drop(job)
+        elif self._frontier.cancel(job)[1]:
+            self._finalise(job)
+
+    def _compare(self, job: str) -> None:
+        row, status = self._jobs.get(job), self._frontier.status(job)
+        if row is None or row.state.ended or status is None:
+            return
+        heed(self._frontier, row)
+        if self._pages.count(job) > status.counters.done + status.counters.leased:
+            self.way.begin(job, force=True)
 
     def _begin_unknown(self, before_ms: int) -> None:
         living = self._jobs.living(before_ms)

@@ -84,7 +84,8 @@ class WayBack:
         self._jobs = jobs
         self._pages = pages
         self._archive = archive
-        self._finalise = finalise
+        self.finalise = finalise
+        """Of an ended job: its last sums into the database."""
         self._ring = ring
         self._ways: dict[str, _Way] = {}
 
@@ -176,7 +177,7 @@ class WayBack:
             log.warning("job_rebuilt", job=row.id, request_id=row.request_id, recalled=done.recalled,
                         admitted=done.admitted, missing=done.missing)  # fmt: skip
         if ended:
-            self._finalise(row.id)
+            self.finalise(row.id)
         announce(self._ring, row.spec.queue, row.request_id)
 
     def _carry_on(self, way: _Way, place: Place) -> Place | None:
