@@ -956,6 +956,36 @@ def test_a_job_that_cannot_be_read_holds_up_no_restart(desk: Desk) -> None:
     desk.platform.frontier.forget(broken)
 
 
+def test_what_was_replayed_and_is_stored_is_not_replayed_once_more_after_a_restart(each: Desk, web: Web) -> None:
+    """What tells a replay from its repetition goes when the job ends; here it has ended in between."""
+    job = each.submit("http://a.example/gone/1", "http://b.example/gone/1")
+    each.work(web.visit(each))
+    each.platform.intake.replay(each.platform.control.job(job), Selection(host="a.example"))
+    assert each.work() == ["http://a.example/gone/1"]
+    assert each.state(job) is JobState.FINISHED
+    each.platform.intake.replay(each.platform.control.job(job), Selection(host="b.example"))
+    _restart(each, _saved(each))
+    _recover(each)
+    assert each.work() == ["http://b.example/gone/1"]
+    counters = _status(each, job).counters
+    assert (counters.done, counters.dead, counters.reconciles) == (2, 0, True)
+
+
+def test_what_was_replayed_twice_is_fetched_once_after_a_restart(each: Desk, web: Web) -> None:
+    """It has died again in between, and the job has ended: of two replays without a row the last one counts."""
+    job = each.submit(f"{HOST}/gone/1")
+    each.work(web.visit(each))
+    each.platform.intake.replay(each.platform.control.job(job), Selection())
+    each.work(web.visit(each))
+    assert each.state(job) is JobState.FINISHED
+    each.platform.intake.replay(each.platform.control.job(job), Selection())
+    _restart(each, _saved(each))
+    _recover(each)
+    assert each.work() == [f"{HOST}/gone/1"]
+    counters = _status(each, job).counters
+    assert (counters.done, counters.dead, counters.reconciles) == (1, 0, True)
+
+
 def test_a_restart_without_a_loss_changes_nothing(desk: Desk, web: Web) -> None:
     job = _crawl(desk)
     desk.work(web.visit(desk), at_most=8)

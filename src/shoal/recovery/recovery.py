@@ -18,12 +18,13 @@ from shoal.errors import ShoalError, StoreUnavailable
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.rebuild import Rebuild
 from shoal.intake.intake import heed
+from shoal.intake.replay import untried
 from shoal.recovery.way_back import WayBack
 from shoal.store.dead import requests_of
 from shoal.store.epochs import Epochs
 from shoal.store.jobs import JobStore
 from shoal.store.pages import PageStore
-from shoal.store.submissions import REPLAY
+from shoal.store.submissions import REPLAY, Submission
 
 log = structlog.get_logger()
 
@@ -107,13 +108,25 @@ class Recovery:
         """
         for job in self._jobs.gone(self._frontier.known_jobs()):
             self._each(job, self._end_again)
-        for job, submission in self._jobs.submissions.latest(_ms(LATELY)):
-            if submission.kind == REPLAY:
-                self._frontier.replay(job, str(submission.id), requests_of(submission.lines))
-            else:
-                self._frontier.admit_submitted(job, [parse(line) for line in submission.lines])
+        self._submit_again()
         for job in self._jobs.living():
             self._each(job, self._compare)
+
+    def _submit_again(self) -> None:
+        """The last submissions. The frontier knows a replay only until the job has ended: what has a row was tried."""
+        replays: list[tuple[str, Submission]] = []
+        for job, submission in self._jobs.submissions.latest(_ms(LATELY)):
+            if submission.kind == REPLAY:
+                replays.append((job, submission))
+            else:
+                self._frontier.admit_submitted(job, [parse(line) for line in submission.lines])
+        later: set[tuple[str, int]] = set()
+        for job, submission in reversed(replays):
+            dead = untried(self._pages, job, requests_of(submission.lines))
+            keys = [(job, request.url.fingerprint) for request, _ in dead]
+            fresh = [each for each, key in zip(dead, keys, strict=True) if key not in later]
+            self._frontier.replay(job, str(submission.id), fresh)
+            later.update(keys)
 
     def _each(self, job: str, do: Callable[[str], None]) -> None:
         """A job whose row cannot be read holds up no other."""
