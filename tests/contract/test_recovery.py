@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -26,7 +26,7 @@ from shoal.recovery.place import Part, Place
 from shoal.recovery.recovery import Recovery
 from shoal.store.dead import DeadLetters, Selection
 from shoal.store.jobs import NewJob
-from shoal.store.tables import jobs
+from shoal.store.tables import jobs, pages
 from shoal.wiring import Platform, no_ring, redis_urls
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
@@ -509,6 +509,42 @@ def test_bytes_and_time_of_a_job_count_what_is_stored(each: Desk) -> None:
     each.work(lambda lease: _page_of(lease, received=10))
     assert _status(each, job).counters.done == 11
     assert _status(each, job).reasons["filtered:over_bytes"] == 9
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_workers_clock_costs_a_rebuilt_job_no_time(each: Desk, hours: int) -> None:
+    """Times of rows are workers' times: nothing was asked for before the job was made, nor in times to come."""
+    job = each.submit(*(f"{HOST}/{n}" for n in range(20)), seconds=600, host_seconds=600)
+
+    def visit(lease: Lease) -> Result:
+        result = _page_of(lease, received=10)
+        assert result.page is not None
+        return replace(result, page=replace(result.page, fetched_ms=result.page.fetched_ms + hours * 3_600_000))
+
+    each.work(visit, at_most=3)
+    before = _status(each, job).started_ms
+    _flush(each)
+    _recover(each)
+    after = _status(each, job).started_ms
+    assert before is not None
+    assert after is not None
+    assert abs(after - before) < 60_000
+    assert abs(int(_spent(each, job)["s shop.example"]) - before) < 60_000
+    assert len(each.work(visit)) == 17
+    assert _status(each, job).counters.done == 20
+
+
+def test_the_start_of_a_job_that_is_written_down_is_not_changed_by_a_rebuild(desk: Desk) -> None:
+    job = desk.submit(*(f"{HOST}/{n}" for n in range(5)), seconds=600)
+    desk.work(lambda lease: _page_of(lease, received=10), at_most=3)
+    desk.platform.control.pause(job)
+    with desk.platform.engine.begin() as connection:
+        connection.execute(sa.update(pages).values(fetched_ms=pages.c.fetched_ms - 3_600_000))
+        connection.execute(sa.update(jobs).values(created_ms=jobs.c.created_ms - 3_600_000))
+    before = _status(desk, job).started_ms
+    _flush(desk)
+    _recover(desk)
+    assert _status(desk, job).started_ms == before
 
 
 def _page_of(lease: Lease, *, received: int) -> Result:

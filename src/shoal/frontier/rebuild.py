@@ -39,7 +39,9 @@ class Lost:
     open: bool = False
     expected: int = 0
     """URLs that it has seen, about; room is made for them at once."""
+    created_ms: int = 0
     started_ms: int | None = None
+    """On Redis' clock, if it was written down; else the earliest of its rows tells."""
     rested_ms: int = 0
     paused_ms: int | None = None
 
@@ -133,6 +135,7 @@ class Rebuild:
     def begin(self, lost: Lost, place: str) -> bool:
         """Make a lost job known, at the first place of its way; False when it is known."""
         fields: list[Arg] = [*limits_of(lost.spec, self._manners), "open", int(lost.open), "rebuild", place]
+        fields += ("created", lost.created_ms if lost.started_ms is None else lost.started_ms)
         if lost.state is JobState.PAUSED:
             fields += ("state", lost.state.value)
             if lost.paused_ms is not None:

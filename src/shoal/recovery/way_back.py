@@ -117,6 +117,7 @@ class WayBack:
             row.state,
             row.open,
             self._pages.count_known(row.id) + self._jobs.submissions.count_urls(row.id),
+            row.created_ms,
             status.started_ms if status else None,
             status.rested_ms if status else 0,
             status.now_ms if status and row.state is JobState.PAUSED else None,
