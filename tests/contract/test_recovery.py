@@ -761,6 +761,57 @@ def test_a_fencing_token_is_not_given_twice_by_an_older_frontier(desk: Desk) -> 
     desk.platform.frontier.release(after)
 
 
+def test_who_decides_and_is_held_up_until_another_has_decided_changes_nothing(
+    each: Desk, another: Callable[[Desk], Recovery], web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for job in range(3):
+        each.submit(*(f"{HOST}/{job}/{n}" for n in range(5)))
+    for _ in range(5):
+        each.platform.recovery.look()
+    each.work(web.visit(each), at_most=3)
+    _flush(each)
+    other, frontier, held = another(each), each.platform.frontier, list[Lease]()
+    begin = each.platform.recovery.way.begin
+
+    def frozen(job: str, **how: Any) -> bool:
+        """For longer than its claim lasts, and while the other rebuilds everything."""
+        monkeypatch.undo()
+        _client(each).delete(f"{each.platform.settings.prefix}:ring:recovery")
+        for _ in range(8):
+            while other.tick():
+                pass
+        held.extend(frontier.lease(queues=ALL_QUEUES, limit=20, lease_for=LONG).leases)
+        return begin(job, **how)
+
+    monkeypatch.setattr(each.platform.recovery.way, "begin", frozen)
+    each.platform.recovery.look()
+    for _ in range(3):
+        other.look()
+    assert len(held) == 12
+    assert frontier.renew({lease.group for lease in held}, LONG) == frozenset()
+    assert each.platform.watch.stats()["rebuilt"] == 3
+    frontier.release(held)
+    assert len(each.work(web.visit(each))) == 12
+
+
+def test_a_claim_is_given_back_by_its_owner_only(desk: Desk) -> None:
+    rebuild = desk.platform.rebuild
+    epoch = rebuild.next_epoch()
+    stale = rebuild.claim()
+    assert stale
+    assert rebuild.claim() == ""
+    rebuild.unclaim(stale)
+    claim = rebuild.claim()
+    assert claim
+    rebuild.unclaim(stale)
+    assert not rebuild.conclude(stale, epoch + 10, "stale")
+    assert rebuild.claim() == ""
+    assert rebuild.next_epoch() == epoch + 1
+    assert rebuild.conclude(claim, epoch - 1, rebuild.server())
+    assert rebuild.next_epoch() == epoch + 3
+    assert rebuild.trusted() == rebuild.server()
+
+
 def test_a_frontier_that_goes_on_is_left_alone(each: Desk, another: Callable[[Desk], Recovery]) -> None:
     job = each.submit(f"{HOST}/1", f"{HOST}/2")
     each.work(at_most=1)
@@ -785,7 +836,7 @@ def test_a_single_lost_job_is_found_out(desk: Desk, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_submission_on_its_way_is_not_taken_for_lost(desk: Desk) -> None:
-    now = recovery._now_ms()  # pyright: ignore[reportPrivateUsage]
+    now = desk.platform.rebuild.now_ms()
     desk.platform.jobs.create(NewJob("young", JobSpec(follow=False), now), [[f"{HOST}/1"]])
     desk.platform.jobs.create(NewJob("old", JobSpec(follow=False), SOON_MS), [[f"{HOST}/1"]])
     desk.platform.recovery.look()

@@ -16,7 +16,7 @@ import structlog
 from shoal.core.url import parse
 from shoal.errors import ShoalError, StoreUnavailable
 from shoal.frontier.frontier import Frontier
-from shoal.frontier.rebuild import Rebuild
+from shoal.frontier.rebuild import Overtaken, Rebuild
 from shoal.intake.intake import heed
 from shoal.intake.replay import untried
 from shoal.recovery.way_back import WayBack
@@ -73,31 +73,32 @@ class Recovery:
             if before not in ("", run):
                 self._catch_up()
             self._rebuild.trust(run)
-            self._begin_unknown(_now_ms() - _ms(PATIENCE))
-        elif self._rebuild.claim():
+            self._begin_unknown(self._rebuild.now_ms() - _ms(PATIENCE))
+        elif claim := self._rebuild.claim():
             log.warning("frontier_lost", epoch=epoch, last=last)
             try:
-                self._begin_all()
-                self._rebuild.set_epoch(last + 1)  # last: who is cut short before this is followed by another
-                self._rebuild.trust(run)
+                self._begin_all(claim)
+                self._rebuild.conclude(claim, last, run)  # last: who is cut short before this is followed by another
+            except Overtaken:
+                pass  # whoever has the claim now decides
             finally:
-                self._rebuild.unclaim()
+                self._rebuild.unclaim(claim)
 
     def under_way(self) -> list[str]:
         """Jobs that are being rebuilt."""
         known = self._frontier.known_jobs()
         return [job for job, place in zip(known, self._rebuild.places(known), strict=True) if place]
 
-    def _begin_all(self) -> None:
+    def _begin_all(self, claim: str) -> None:
         """Everything that the frontier knows is older than the database, or nothing is left of it."""
         for job in self._jobs.gone(self._frontier.known_jobs()):
-            self._rebuild.drop(job)
+            self._rebuild.drop(job, claim)
         for job in self._jobs.living():
             try:
-                self.way.begin(job, force=True)
+                self.way.begin(job, claim=claim)
             except StoreUnavailable as exc:  # of this one? It is dropped, so that the next look finds it missing
                 self._jobs.ping()
-                self._rebuild.drop(job)
+                self._rebuild.drop(job, claim)
                 log.warning("rebuild_failed", job=job, error=str(exc))
 
     def _catch_up(self) -> None:
@@ -166,7 +167,3 @@ class Recovery:
 
 def _ms(duration: timedelta) -> int:
     return duration // timedelta(milliseconds=1)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -89,13 +89,16 @@ class WayBack:
         self._ring = ring
         self._ways: dict[str, _Way] = {}
 
-    def begin(self, job: str, *, force: bool = False) -> bool:
-        """Make a job known again that is to be rebuilt; one that the frontier knows is left alone, unless forced."""
+    def begin(self, job: str, *, force: bool = False, claim: str = "") -> bool:
+        """Make a job known again that is to be rebuilt; one that the frontier knows is left alone, unless forced.
+
+        Under a claim, it is forced for as long as that is ours (Overtaken).
+        """
         row = self._jobs.get(job)
         if row is None or row.state.ended:
             return False
-        if force:
-            self._rebuild.drop(job)
+        if force or claim:
+            self._rebuild.drop(job, claim)
         if not self.make_known(row):
             return False
         row = self._jobs.get(job)
