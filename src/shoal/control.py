@@ -121,7 +121,8 @@ class Control:
         return state
 
     def cancel(self, job: str) -> JobState:
-        """Drop all that waits; pages already stored stay."""
+        """Drop all that waits; pages already stored stay, and count."""
+        self._intake.recall(job)
         return self._end(job, self._frontier.cancel)
 
     def close(self, job: str) -> JobState:

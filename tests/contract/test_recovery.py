@@ -458,6 +458,24 @@ def test_a_lost_job_that_is_cancelled_keeps_the_sums_of_what_is_stored(each: Des
     assert each.platform.frontier.known_jobs() == []
 
 
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_a_job_that_is_cancelled_while_it_is_rebuilt_has_the_sums_of_what_is_stored(
+    desk: Desk, steps: int, small: None
+) -> None:
+    job = desk.submit(*(f"{HOST}/{n}" for n in range(15)))
+    desk.work(at_most=10)
+    _flush(desk)
+    desk.platform.recovery.look()
+    for _ in range(steps):
+        desk.platform.recovery.way.step(job)
+    assert desk.platform.control.cancel(job) is JobState.CANCELLED
+    row = desk.platform.jobs.get(job)
+    assert row is not None
+    assert row.status is not None
+    assert (row.status.counters.done, row.status.counters.reconciles) == (10, True)
+    assert row.status.ended_ms is not None
+
+
 def test_a_page_budget_counts_what_is_stored(each: Desk, web: Web) -> None:
     job = _crawl(each, pages=25, noindex=False)
     each.work(web.visit(each), at_most=15)
