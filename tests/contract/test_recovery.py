@@ -476,6 +476,25 @@ def test_a_job_that_is_cancelled_while_it_is_rebuilt_has_the_sums_of_what_is_sto
     assert row.status.ended_ms is not None
 
 
+@pytest.mark.parametrize("moment", [1, 12, 30])
+def test_links_to_what_was_seen_before_are_counted_as_they_were(
+    desk: Desk, web: Web, moment: int, valkey_url: str, tmp_path: Path, small: None
+) -> None:
+    with a_desk(valkey_url, tmp_path / "undisturbed") as calm:
+        untouched = _crawl(calm, noindex=False)
+        calm.work(Web().visit(calm))
+        expected = _status(calm, untouched).counters.duplicates
+    job = _crawl(desk, noindex=False)
+    for _ in range(2):
+        desk.work(web.visit(desk), at_most=moment)
+        before = _status(desk, job).counters.duplicates
+        _flush(desk)
+        _recover(desk)
+        assert _status(desk, job).counters.duplicates == before
+    desk.work(web.visit(desk))
+    assert _status(desk, job).counters.duplicates == expected > 0
+
+
 def test_a_page_budget_counts_what_is_stored(each: Desk, web: Web) -> None:
     job = _crawl(each, pages=25, noindex=False)
     each.work(web.visit(each), at_most=15)

@@ -40,6 +40,7 @@ end
 
 add(job, 'seen', recalled)
 add(job, 'admitted', recalled)
+add(job, 'recalled', recalled)
 write_sums()
 for reason, n in pairs(reasons) do redis.call('HINCRBY', reasons_key(job), reason, n) end
 for field, n in pairs(spent) do redis.call('HINCRBY', spend_key(job), field, n) end
