@@ -13,6 +13,7 @@ import pytest
 import redis
 import sqlalchemy as sa
 
+from shoal import reconcile
 from shoal.core.model import ALL_QUEUES, Counters, JobState, JobStatus, Lease, Outcome
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
@@ -506,6 +507,31 @@ def test_a_page_budget_counts_what_is_stored(each: Desk, web: Web) -> None:
     each.work(web.visit(each))
     assert _pages_counted(_status(each, job)) <= 25
     assert Counter(web.asked).most_common(1)[0][1] == 1
+
+
+def test_a_page_budget_is_exceeded_by_no_more_than_what_was_leased_at_the_loss(
+    each: Desk, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The budget of what is in workers' hands is given to others; who stores it nevertheless adds to it."""
+    monkeypatch.setattr(reconcile, "SETTLED", timedelta(minutes=-1))
+    job = _crawl(each, pages=12, noindex=False)
+    delivery = Delivery(each.platform.frontier, each.platform.pages, each.archive, each.platform.ending.finalise)
+    each.work(web.visit(each), at_most=4)
+    held = each.platform.frontier.lease(queues=ALL_QUEUES, limit=4, lease_for=LONG).leases
+    results = [web.visit(each)(lease) for lease in held]
+    _flush(each)
+    each.platform.recovery.look()
+    each.platform.recovery.way.recall(job)
+    assert delivery.deliver(results).late == len(held)  # their links come first, and are given all that is left
+    _recover(each)
+    each.work(web.visit(each))
+    assert each.state(job) is JobState.FINISHED
+    stored = list(each.platform.pages.pages(job))
+    assert 12 < sum(not page.redirect for page in stored) <= 12 + len(held)
+    assert _status(each, job).counters.done < len(stored)
+    each.platform.housekeeper.reconciler.ended_sums()
+    counters = _status(each, job).counters
+    assert (counters.done, counters.reconciles) == (len(stored), True)
 
 
 def _pages_counted(status: JobStatus) -> int:
