@@ -109,19 +109,20 @@ class Control:
 
     def pause(self, job: str) -> JobState:
         """Hand out nothing more; what is under way is finished."""
-        return self._change(job, self._frontier.pause(job))
+        return self._turn(job, JobState.PAUSED, self._frontier.pause)
 
     def resume(self, job: str) -> JobState:
         """Go on with a paused job, or with one whose submission was cut short; ring so that a worker notices."""
         self._intake.complete(job)
-        state = self._change(job, self._frontier.resume(job))
+        state = self._turn(job, JobState.RUNNING, self._frontier.resume)
         if state is JobState.RUNNING:
             row = self._row(job)
             self._ring(row.spec.queue, row.request_id)
         return state
 
     def cancel(self, job: str) -> JobState:
-        """Drop all that waits; pages already stored stay."""
+        """Drop all that waits; pages already stored stay, and count."""
+        self._intake.recall(job)
         return self._end(job, self._frontier.cancel)
 
     def close(self, job: str) -> JobState:
@@ -171,6 +172,16 @@ class Control:
         if status.state.ended and status.ended_ms is not None:
             self._ending.finalise(row.id)
         return replace(row, state=status.state, status=status)
+
+    def _turn(self, job: str, wanted: JobState, turn: Callable[[str], JobState | None]) -> JobState:
+        """Pause or resume. The row says so first: who rebuilds the job meanwhile, from the row, does not undo it."""
+        status = self._frontier.status(job)
+        if status is None:
+            self._intake.make_known(job)
+            status = self._frontier.status(job)
+        if status and not status.state.ended:
+            self._jobs.record(replace(status, state=wanted))
+        return self._change(job, turn(job))
 
     def _end(self, job: str, end: Callable[[str], tuple[JobState | None, bool]]) -> JobState:
         state, ended = end(job)

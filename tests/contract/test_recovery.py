@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +13,7 @@ import pytest
 import redis
 import sqlalchemy as sa
 
+from shoal import reconcile
 from shoal.core.model import ALL_QUEUES, Counters, JobState, JobStatus, Lease, Outcome
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
@@ -26,7 +27,7 @@ from shoal.recovery.place import Part, Place
 from shoal.recovery.recovery import Recovery
 from shoal.store.dead import DeadLetters, Selection
 from shoal.store.jobs import NewJob
-from shoal.store.tables import jobs
+from shoal.store.tables import jobs, pages
 from shoal.wiring import Platform, no_ring, redis_urls
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
@@ -334,6 +335,62 @@ def test_a_paused_job_stays_paused(each: Desk, web: Web) -> None:
     assert Counter(web.asked).most_common(1)[0][1] == 1
 
 
+def test_a_lost_job_that_was_paused_is_resumed_at_once(each: Desk, web: Web) -> None:
+    job = _crawl(each)
+    each.work(web.visit(each), at_most=10)
+    each.platform.control.pause(job)
+    _flush(each)
+    assert each.platform.control.resume(job) is JobState.RUNNING
+    _recover(each)
+    assert each.state(job) is JobState.RUNNING
+    each.work(web.visit(each))
+    assert each.state(job) is JobState.FINISHED
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+
+
+def test_a_lost_job_is_paused_at_once(each: Desk, web: Web) -> None:
+    job = _crawl(each)
+    each.work(web.visit(each), at_most=10)
+    _flush(each)
+    assert each.platform.control.pause(job) is JobState.PAUSED
+    _recover(each)
+    assert each.state(job) is JobState.PAUSED
+    assert each.work(web.visit(each)) == []
+
+
+@pytest.mark.parametrize("word", [JobState.PAUSED, JobState.RUNNING])
+@pytest.mark.parametrize("moment", ["drop", "begin"])
+def test_what_is_said_to_a_job_at_the_beginning_of_its_rebuild_counts(
+    desk: Desk, word: JobState, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody pauses or resumes it after the one who rebuilds has read its row."""
+    job = desk.submit(f"{HOST}/1")
+    control, rebuild = desk.platform.control, desk.platform.rebuild
+    say, other = (control.pause, control.resume) if word is JobState.PAUSED else (control.resume, control.pause)
+    other(job)
+    right = getattr(rebuild, moment)
+
+    def late(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        say(job)
+        return right(*arguments)
+
+    monkeypatch.setattr(rebuild, moment, late)
+    desk.platform.recovery.way.begin(job, force=True)
+    _recover(desk)
+    assert desk.state(job) is word
+
+
+def test_a_pause_does_not_undo_the_end_of_a_job(each: Desk) -> None:
+    job = each.submit(f"{HOST}/1")
+    each.work()
+    assert each.platform.control.pause(job) is JobState.FINISHED
+    assert each.platform.control.resume(job) is JobState.FINISHED
+    row = each.platform.jobs.get(job)
+    assert row is not None
+    assert row.state is JobState.FINISHED
+
+
 def test_an_open_job_stays_open_and_takes_more(each: Desk) -> None:
     job = each.submit(f"{HOST}/1", open=True)
     assert each.send(job, f"{HOST}/2\n{HOST}/3\n").status_code == 200
@@ -402,6 +459,43 @@ def test_a_lost_job_that_is_cancelled_keeps_the_sums_of_what_is_stored(each: Des
     assert each.platform.frontier.known_jobs() == []
 
 
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_a_job_that_is_cancelled_while_it_is_rebuilt_has_the_sums_of_what_is_stored(
+    desk: Desk, steps: int, small: None
+) -> None:
+    job = desk.submit(*(f"{HOST}/{n}" for n in range(15)))
+    desk.work(at_most=10)
+    _flush(desk)
+    desk.platform.recovery.look()
+    for _ in range(steps):
+        desk.platform.recovery.way.step(job)
+    assert desk.platform.control.cancel(job) is JobState.CANCELLED
+    row = desk.platform.jobs.get(job)
+    assert row is not None
+    assert row.status is not None
+    assert (row.status.counters.done, row.status.counters.reconciles) == (10, True)
+    assert row.status.ended_ms is not None
+
+
+@pytest.mark.parametrize("moment", [1, 12, 30])
+def test_links_to_what_was_seen_before_are_counted_as_they_were(
+    desk: Desk, web: Web, moment: int, valkey_url: str, tmp_path: Path, small: None
+) -> None:
+    with a_desk(valkey_url, tmp_path / "undisturbed") as calm:
+        untouched = _crawl(calm, noindex=False)
+        calm.work(Web().visit(calm))
+        expected = _status(calm, untouched).counters.duplicates
+    job = _crawl(desk, noindex=False)
+    for _ in range(2):
+        desk.work(web.visit(desk), at_most=moment)
+        before = _status(desk, job).counters.duplicates
+        _flush(desk)
+        _recover(desk)
+        assert _status(desk, job).counters.duplicates == before
+    desk.work(web.visit(desk))
+    assert _status(desk, job).counters.duplicates == expected > 0
+
+
 def test_a_page_budget_counts_what_is_stored(each: Desk, web: Web) -> None:
     job = _crawl(each, pages=25, noindex=False)
     each.work(web.visit(each), at_most=15)
@@ -413,6 +507,31 @@ def test_a_page_budget_counts_what_is_stored(each: Desk, web: Web) -> None:
     each.work(web.visit(each))
     assert _pages_counted(_status(each, job)) <= 25
     assert Counter(web.asked).most_common(1)[0][1] == 1
+
+
+def test_a_page_budget_is_exceeded_by_no_more_than_what_was_leased_at_the_loss(
+    each: Desk, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The budget of what is in workers' hands is given to others; who stores it nevertheless adds to it."""
+    monkeypatch.setattr(reconcile, "SETTLED", timedelta(minutes=-1))
+    job = _crawl(each, pages=12, noindex=False)
+    delivery = Delivery(each.platform.frontier, each.platform.pages, each.archive, each.platform.ending.finalise)
+    each.work(web.visit(each), at_most=4)
+    held = each.platform.frontier.lease(queues=ALL_QUEUES, limit=4, lease_for=LONG).leases
+    results = [web.visit(each)(lease) for lease in held]
+    _flush(each)
+    each.platform.recovery.look()
+    each.platform.recovery.way.recall(job)
+    assert delivery.deliver(results).late == len(held)  # their links come first, and are given all that is left
+    _recover(each)
+    each.work(web.visit(each))
+    assert each.state(job) is JobState.FINISHED
+    stored = list(each.platform.pages.pages(job))
+    assert 12 < sum(not page.redirect for page in stored) <= 12 + len(held)
+    assert _status(each, job).counters.done < len(stored)
+    each.platform.housekeeper.reconciler.ended_sums()
+    counters = _status(each, job).counters
+    assert (counters.done, counters.reconciles) == (len(stored), True)
 
 
 def _pages_counted(status: JobStatus) -> int:
@@ -453,6 +572,42 @@ def test_bytes_and_time_of_a_job_count_what_is_stored(each: Desk) -> None:
     each.work(lambda lease: _page_of(lease, received=10))
     assert _status(each, job).counters.done == 11
     assert _status(each, job).reasons["filtered:over_bytes"] == 9
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_workers_clock_costs_a_rebuilt_job_no_time(each: Desk, hours: int) -> None:
+    """Times of rows are workers' times: nothing was asked for before the job was made, nor in times to come."""
+    job = each.submit(*(f"{HOST}/{n}" for n in range(20)), seconds=600, host_seconds=600)
+
+    def visit(lease: Lease) -> Result:
+        result = _page_of(lease, received=10)
+        assert result.page is not None
+        return replace(result, page=replace(result.page, fetched_ms=result.page.fetched_ms + hours * 3_600_000))
+
+    each.work(visit, at_most=3)
+    before = _status(each, job).started_ms
+    _flush(each)
+    _recover(each)
+    after = _status(each, job).started_ms
+    assert before is not None
+    assert after is not None
+    assert abs(after - before) < 60_000
+    assert abs(int(_spent(each, job)["s shop.example"]) - before) < 60_000
+    assert len(each.work(visit)) == 17
+    assert _status(each, job).counters.done == 20
+
+
+def test_the_start_of_a_job_that_is_written_down_is_not_changed_by_a_rebuild(desk: Desk) -> None:
+    job = desk.submit(*(f"{HOST}/{n}" for n in range(5)), seconds=600)
+    desk.work(lambda lease: _page_of(lease, received=10), at_most=3)
+    desk.platform.control.pause(job)
+    with desk.platform.engine.begin() as connection:
+        connection.execute(sa.update(pages).values(fetched_ms=pages.c.fetched_ms - 3_600_000))
+        connection.execute(sa.update(jobs).values(created_ms=jobs.c.created_ms - 3_600_000))
+    before = _status(desk, job).started_ms
+    _flush(desk)
+    _recover(desk)
+    assert _status(desk, job).started_ms == before
 
 
 def _page_of(lease: Lease, *, received: int) -> Result:
@@ -669,6 +824,57 @@ def test_a_fencing_token_is_not_given_twice_by_an_older_frontier(desk: Desk) -> 
     desk.platform.frontier.release(after)
 
 
+def test_who_decides_and_is_held_up_until_another_has_decided_changes_nothing(
+    each: Desk, another: Callable[[Desk], Recovery], web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for job in range(3):
+        each.submit(*(f"{HOST}/{job}/{n}" for n in range(5)))
+    for _ in range(5):
+        each.platform.recovery.look()
+    each.work(web.visit(each), at_most=3)
+    _flush(each)
+    other, frontier, held = another(each), each.platform.frontier, list[Lease]()
+    begin = each.platform.recovery.way.begin
+
+    def frozen(job: str, **how: Any) -> bool:
+        """For longer than its claim lasts, and while the other rebuilds everything."""
+        monkeypatch.undo()
+        _client(each).delete(f"{each.platform.settings.prefix}:ring:recovery")
+        for _ in range(8):
+            while other.tick():
+                pass
+        held.extend(frontier.lease(queues=ALL_QUEUES, limit=20, lease_for=LONG).leases)
+        return begin(job, **how)
+
+    monkeypatch.setattr(each.platform.recovery.way, "begin", frozen)
+    each.platform.recovery.look()
+    for _ in range(3):
+        other.look()
+    assert len(held) == 12
+    assert frontier.renew({lease.group for lease in held}, LONG) == frozenset()
+    assert each.platform.watch.stats()["rebuilt"] == 3
+    frontier.release(held)
+    assert len(each.work(web.visit(each))) == 12
+
+
+def test_a_claim_is_given_back_by_its_owner_only(desk: Desk) -> None:
+    rebuild = desk.platform.rebuild
+    epoch = rebuild.next_epoch()
+    stale = rebuild.claim()
+    assert stale
+    assert rebuild.claim() == ""
+    rebuild.unclaim(stale)
+    claim = rebuild.claim()
+    assert claim
+    rebuild.unclaim(stale)
+    assert not rebuild.conclude(stale, epoch + 10, "stale")
+    assert rebuild.claim() == ""
+    assert rebuild.next_epoch() == epoch + 1
+    assert rebuild.conclude(claim, epoch - 1, rebuild.server())
+    assert rebuild.next_epoch() == epoch + 3
+    assert rebuild.trusted() == rebuild.server()
+
+
 def test_a_frontier_that_goes_on_is_left_alone(each: Desk, another: Callable[[Desk], Recovery]) -> None:
     job = each.submit(f"{HOST}/1", f"{HOST}/2")
     each.work(at_most=1)
@@ -693,7 +899,7 @@ def test_a_single_lost_job_is_found_out(desk: Desk, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_submission_on_its_way_is_not_taken_for_lost(desk: Desk) -> None:
-    now = recovery._now_ms()  # pyright: ignore[reportPrivateUsage]
+    now = desk.platform.rebuild.now_ms()
     desk.platform.jobs.create(NewJob("young", JobSpec(follow=False), now), [[f"{HOST}/1"]])
     desk.platform.jobs.create(NewJob("old", JobSpec(follow=False), SOON_MS), [[f"{HOST}/1"]])
     desk.platform.recovery.look()
@@ -822,6 +1028,112 @@ def test_submissions_and_replays_that_a_server_lost_are_carried_out_again(each: 
     assert (counters.done, counters.dead, counters.reconciles) == (3, 0, True)
     each.platform.recovery.look()
     assert each.work() == []
+
+
+def test_a_restart_does_not_undo_a_cancel(each: Desk) -> None:
+    job = each.submit(*(f"{HOST}/{n}" for n in range(5)))
+    each.work(at_most=2)
+    saved = _saved(each)
+    each.platform.control.cancel(job)
+    _restart(each, saved)
+    _recover(each)
+    assert each.work() == []
+    assert each.state(job) is JobState.CANCELLED
+    assert each.platform.frontier.known_jobs() == []
+
+
+def test_a_restart_does_not_undo_a_cancel_of_what_is_under_way(each: Desk) -> None:
+    job = each.submit(*(f"{HOST}/{n}" for n in range(5)))
+    held = each.platform.frontier.lease(queues=ALL_QUEUES, limit=2, lease_for=LONG).leases
+    saved = _saved(each)
+    each.platform.control.cancel(job)
+    _restart(each, saved)
+    _recover(each)
+    assert each.work() == []
+    delivery = Delivery(each.platform.frontier, each.platform.pages, each.archive, each.platform.ending.finalise)
+    assert delivery.deliver([_page_of(lease, received=10) for lease in held]).late == 0
+    row = each.platform.jobs.get(job)
+    assert row is not None
+    assert row.status is not None
+    assert (row.state, row.status.counters.done, row.status.counters.dropped) == (JobState.CANCELLED, 2, 3)
+    assert row.status.ended_ms is not None
+
+
+def test_a_restart_does_not_undo_the_end_of_a_job(each: Desk) -> None:
+    job = each.submit(*(f"{HOST}/{n}" for n in range(5)))
+    saved = _saved(each)
+    each.work()
+    _restart(each, saved)
+    _recover(each)
+    assert each.work() == []
+    assert each.state(job) is JobState.FINISHED
+    assert _status(each, job).counters.done == 5
+
+
+def test_a_restart_does_not_bring_back_a_deleted_job(each: Desk) -> None:
+    job = each.submit(*(f"{HOST}/{n}" for n in range(5)))
+    saved = _saved(each)
+    each.platform.control.delete(job)
+    _restart(each, saved)
+    _recover(each)
+    assert each.work() == []
+    assert each.platform.frontier.known_jobs() == []
+
+
+def test_a_restart_undoes_neither_a_pause_nor_its_end(each: Desk) -> None:
+    paused, resumed = (each.submit(*(f"{HOST}/{job}/{n}" for n in range(5))) for job in range(2))
+    each.platform.control.pause(resumed)
+    saved = _saved(each)
+    each.platform.control.pause(paused)
+    each.platform.control.resume(resumed)
+    _restart(each, saved)
+    _recover(each)
+    assert len(each.work()) == 5
+    assert each.state(paused) is JobState.PAUSED
+    assert each.state(resumed) is JobState.FINISHED
+
+
+def test_a_job_that_cannot_be_read_holds_up_no_restart(desk: Desk) -> None:
+    broken, paused = desk.submit(f"{HOST}/1"), desk.submit(f"{HOST}/2")
+    saved = _saved(desk)
+    desk.platform.control.pause(paused)
+    with desk.platform.engine.begin() as connection:
+        connection.execute(sa.update(jobs).where(jobs.c.id == broken).values(spec={"rate": {}}))
+    _restart(desk, saved)
+    desk.platform.recovery.look()
+    assert desk.state(paused) is JobState.PAUSED
+    desk.platform.frontier.cancel(broken)
+    desk.platform.frontier.forget(broken)
+
+
+def test_what_was_replayed_and_is_stored_is_not_replayed_once_more_after_a_restart(each: Desk, web: Web) -> None:
+    """What tells a replay from its repetition goes when the job ends; here it has ended in between."""
+    job = each.submit("http://a.example/gone/1", "http://b.example/gone/1")
+    each.work(web.visit(each))
+    each.platform.intake.replay(each.platform.control.job(job), Selection(host="a.example"))
+    assert each.work() == ["http://a.example/gone/1"]
+    assert each.state(job) is JobState.FINISHED
+    each.platform.intake.replay(each.platform.control.job(job), Selection(host="b.example"))
+    _restart(each, _saved(each))
+    _recover(each)
+    assert each.work() == ["http://b.example/gone/1"]
+    counters = _status(each, job).counters
+    assert (counters.done, counters.dead, counters.reconciles) == (2, 0, True)
+
+
+def test_what_was_replayed_twice_is_fetched_once_after_a_restart(each: Desk, web: Web) -> None:
+    """It has died again in between, and the job has ended: of two replays without a row the last one counts."""
+    job = each.submit(f"{HOST}/gone/1")
+    each.work(web.visit(each))
+    each.platform.intake.replay(each.platform.control.job(job), Selection())
+    each.work(web.visit(each))
+    assert each.state(job) is JobState.FINISHED
+    each.platform.intake.replay(each.platform.control.job(job), Selection())
+    _restart(each, _saved(each))
+    _recover(each)
+    assert each.work() == [f"{HOST}/gone/1"]
+    counters = _status(each, job).counters
+    assert (counters.done, counters.dead, counters.reconciles) == (1, 0, True)
 
 
 def test_a_restart_without_a_loss_changes_nothing(desk: Desk, web: Web) -> None:

@@ -8,6 +8,7 @@ has recalled what is stored of it, the frontier takes no URL of it; until it is 
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,13 +20,18 @@ from shoal.core.access import DEFAULT_TENANT
 from shoal.core.manners import DEFAULT_MANNERS, Manners
 from shoal.core.model import JobState
 from shoal.core.spec import JobSpec
+from shoal.errors import ShoalError
 from shoal.frontier.scripts import Arg, Scripts, connect, translated_errors
-from shoal.frontier.wire import limits_of
+from shoal.frontier.wire import limits_of, ms
 
 RECALL_AT_ONCE = 1_000
 DROP_AT_ONCE = 5_000
 CLAIM = timedelta(seconds=15)
 """For so long one process alone decides which jobs are lost."""
+
+
+class Overtaken(ShoalError):
+    """Who had the claim was held up for so long that somebody else has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,9 @@ class Lost:
     open: bool = False
     expected: int = 0
     """URLs that it has seen, about; room is made for them at once."""
+    created_ms: int = 0
     started_ms: int | None = None
+    """On Redis' clock, if it was written down; else the earliest of its rows tells."""
     rested_ms: int = 0
     paused_ms: int | None = None
 
@@ -82,11 +90,6 @@ class Rebuild:
         with translated_errors("epoch"):
             return int(self._client.incr(f"{self._prefix}:epoch"))
 
-    def set_epoch(self, epoch: int) -> None:
-        """What was lost is being rebuilt: from here on."""
-        with translated_errors("epoch"):
-            self._client.set(f"{self._prefix}:epoch", epoch)
-
     def server(self) -> str:
         """The run of the server: another one when it was started again."""
         with translated_errors("server"):
@@ -102,17 +105,28 @@ class Rebuild:
         with translated_errors("server"):
             self._client.set(f"{self._prefix}:server", run)
 
-    def claim(self) -> bool:
-        """May the caller decide which jobs are lost? One at a time may."""
-        queue = "recovery"
+    def claim(self) -> str:
+        """May the caller decide which jobs are lost? One at a time may, who gets a token; '' for the others."""
+        queue, token = "recovery", secrets.token_hex(8)
         with translated_errors("claim"):
-            return bool(self._client.set(f"{self._prefix}:ring:{queue}", 1, nx=True, ex=CLAIM))
+            return token if self._client.set(f"{self._prefix}:ring:{queue}", token, nx=True, ex=CLAIM) else ""
 
-    def unclaim(self) -> None:
-        """Decided."""
-        queue = "recovery"
-        with translated_errors("claim"):
-            self._client.delete(f"{self._prefix}:ring:{queue}")
+    def conclude(self, claim: str, last: int, run: str) -> bool:
+        """Decided: what was lost is being rebuilt, from an epoch beyond the last one; this server may be worked with.
+
+        False when the claim is somebody else's by now: then the decision is his, and nothing changes.
+        """
+        return bool(self._scripts.call("conclude", [claim, last, run]))
+
+    def unclaim(self, claim: str) -> None:
+        """Not decided: somebody else may try."""
+        self._scripts.call("conclude", [claim, "", ""])
+
+    def now_ms(self) -> int:
+        """Redis' clock."""
+        with translated_errors("time"):
+            seconds, micros = self._client.time()
+        return int(seconds) * 1000 + int(micros) // 1000
 
     def places(self, jobs: Sequence[str]) -> list[str | None]:
         """Where the rebuilding of each job is: '' when it is complete, None when the frontier does not know the job."""
@@ -125,14 +139,21 @@ class Rebuild:
 
     # --- the way back -------------------------------------------------------------------------------------------
 
-    def drop(self, job: str) -> None:
-        """Everything of a job leaves the frontier, its leases too: what is known of it is older than the database."""
-        while not self._scripts.call("drop", [job, DROP_AT_ONCE]):
+    def drop(self, job: str, claim: str = "") -> None:
+        """Everything of a job leaves the frontier, its leases too: what is known of it is older than the database.
+
+        Under a claim, which is prolonged by this; raises Overtaken when it is somebody else's by now.
+        """
+        args: list[Arg] = [job, DROP_AT_ONCE, claim, ms(CLAIM)]
+        while not (left := self._scripts.call("drop", args)):
             pass
+        if left < 0:
+            raise Overtaken(f"somebody else has decided by now whether job {job} is lost")
 
     def begin(self, lost: Lost, place: str) -> bool:
         """Make a lost job known, at the first place of its way; False when it is known."""
         fields: list[Arg] = [*limits_of(lost.spec, self._manners), "open", int(lost.open), "rebuild", place]
+        fields += ("created", lost.created_ms if lost.started_ms is None else lost.started_ms)
         if lost.state is JobState.PAUSED:
             fields += ("state", lost.state.value)
             if lost.paused_ms is not None:

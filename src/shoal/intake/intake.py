@@ -219,11 +219,15 @@ class Intake:
 
     def bring_back(self, job: str) -> None:
         """Make the frontier know a job that it does not (any more), so that it can be ended with the right sums."""
+        self.make_known(job)
+        self.recall(job)
+
+    def make_known(self, job: str) -> None:
+        """Let the frontier know a job that it does not (any more), if it has not ended; it may have to be rebuilt."""
         self.complete(job)
         row = self._jobs.get(job)
         if row is not None and not row.state.ended:
             self._make_known(row)
-            self.recall(job)
 
     def recall(self, job: str) -> None:
         """If the job is being rebuilt, what is stored of it counts from now on."""
@@ -278,6 +282,8 @@ class Intake:
         if now is None or now.state.ended:
             self._frontier.cancel(row.id)
             self._frontier.forget(row.id)
+        else:
+            heed(self._frontier, now)
 
     def _close(self, job: str) -> None:
         _, ended = self._frontier.close(job)
@@ -291,6 +297,11 @@ class Intake:
         most = min(self._caps.memory, load.memory_limit * 9 // 10) if load.memory_limit else self._caps.memory
         if load.memory > most:
             raise Full(f"Redis uses {load.memory // 1_000_000} MB of at most {most // 1_000_000} MB.")
+
+
+def heed(frontier: Frontier, row: JobRow) -> None:
+    """Let a job that was just made known run or rest as its row says, which may have changed since it was read."""
+    (frontier.pause if row.state is JobState.PAUSED else frontier.resume)(row.id)
 
 
 def _check_purpose(spec: JobSpec, urls: list[Url]) -> None:

@@ -8,6 +8,7 @@ before it was looked at: it would hand out what is stored already.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import timedelta
 
 import structlog
@@ -15,13 +16,15 @@ import structlog
 from shoal.core.url import parse
 from shoal.errors import ShoalError, StoreUnavailable
 from shoal.frontier.frontier import Frontier
-from shoal.frontier.rebuild import Rebuild
+from shoal.frontier.rebuild import Overtaken, Rebuild
+from shoal.intake.intake import heed
+from shoal.intake.replay import untried
 from shoal.recovery.way_back import WayBack
 from shoal.store.dead import requests_of
 from shoal.store.epochs import Epochs
 from shoal.store.jobs import JobStore
 from shoal.store.pages import PageStore
-from shoal.store.submissions import REPLAY
+from shoal.store.submissions import REPLAY, Submission
 
 log = structlog.get_logger()
 
@@ -40,6 +43,7 @@ class Recovery:
         self, frontier: Frontier, rebuild: Rebuild, epochs: Epochs, jobs: JobStore, pages: PageStore, way: WayBack
     ) -> None:
         self._frontier = frontier
+        self._finalise = way.finalise
         self._rebuild = rebuild
         self._epochs = epochs
         self._jobs = jobs
@@ -69,48 +73,85 @@ class Recovery:
             if before not in ("", run):
                 self._catch_up()
             self._rebuild.trust(run)
-            self._begin_unknown(_now_ms() - _ms(PATIENCE))
-        elif self._rebuild.claim():
+            self._begin_unknown(self._rebuild.now_ms() - _ms(PATIENCE))
+        elif claim := self._rebuild.claim():
             log.warning("frontier_lost", epoch=epoch, last=last)
             try:
-                self._begin_all()
-                self._rebuild.set_epoch(last + 1)  # last: who is cut short before this is followed by another
-                self._rebuild.trust(run)
+                self._begin_all(claim)
+                self._rebuild.conclude(claim, last, run)  # last: who is cut short before this is followed by another
+            except Overtaken:
+                pass  # whoever has the claim now decides
             finally:
-                self._rebuild.unclaim()
+                self._rebuild.unclaim(claim)
 
     def under_way(self) -> list[str]:
         """Jobs that are being rebuilt."""
         known = self._frontier.known_jobs()
         return [job for job, place in zip(known, self._rebuild.places(known), strict=True) if place]
 
-    def _begin_all(self) -> None:
+    def _begin_all(self, claim: str) -> None:
         """Everything that the frontier knows is older than the database, or nothing is left of it."""
         for job in self._jobs.gone(self._frontier.known_jobs()):
-            self._rebuild.drop(job)
+            self._rebuild.drop(job, claim)
         for job in self._jobs.living():
             try:
-                self.way.begin(job, force=True)
+                self.way.begin(job, claim=claim)
             except StoreUnavailable as exc:  # of this one? It is dropped, so that the next look finds it missing
                 self._jobs.ping()
-                self._rebuild.drop(job)
+                self._rebuild.drop(job, claim)
                 log.warning("rebuild_failed", job=job, error=str(exc))
 
     def _catch_up(self) -> None:
         """A server that was started anew may have lost what came after the last look.
 
         Requests that it has again are fetched again, and lead on as before; but not what it never heard of, nor more
-        pages than were leased.
+        pages than were leased, nor jobs that have ended, were cancelled or rest.
         """
+        for job in self._jobs.gone(self._frontier.known_jobs()):
+            self._each(job, self._end_again)
+        self._submit_again()
+        for job in self._jobs.living():
+            self._each(job, self._compare)
+
+    def _submit_again(self) -> None:
+        """The last submissions. The frontier knows a replay only until the job has ended: what has a row was tried."""
+        replays: list[tuple[str, Submission]] = []
         for job, submission in self._jobs.submissions.latest(_ms(LATELY)):
             if submission.kind == REPLAY:
-                self._frontier.replay(job, str(submission.id), requests_of(submission.lines))
+                replays.append((job, submission))
             else:
                 self._frontier.admit_submitted(job, [parse(line) for line in submission.lines])
-        for job in self._jobs.living():
-            status = self._frontier.status(job)
-            if status and self._pages.count(job) > status.counters.done + status.counters.leased:
-                self.way.begin(job, force=True)
+        later: set[tuple[str, int]] = set()
+        for job, submission in reversed(replays):
+            dead = untried(self._pages, job, requests_of(submission.lines))
+            keys = [(job, request.url.fingerprint) for request, _ in dead]
+            fresh = [each for each, key in zip(dead, keys, strict=True) if key not in later]
+            self._frontier.replay(job, str(submission.id), fresh)
+            later.update(keys)
+
+    def _each(self, job: str, do: Callable[[str], None]) -> None:
+        """A job whose row cannot be read holds up no other."""
+        try:
+            do(job)
+        except StoreUnavailable as exc:
+            self._jobs.ping()
+            log.warning("rebuild_failed", job=job, error=str(exc))
+
+    def _end_again(self, job: str) -> None:
+        """One that has ended is dropped; of one that was cancelled or deleted, leases may still be settled."""
+        row = self._jobs.get(job)
+        if row and row.status and row.status.ended_ms is not None:
+            self._rebuild.drop(job)
+        elif self._frontier.cancel(job)[1]:
+            self._finalise(job)
+
+    def _compare(self, job: str) -> None:
+        row, status = self._jobs.get(job), self._frontier.status(job)
+        if row is None or row.state.ended or status is None:
+            return
+        heed(self._frontier, row)
+        if self._pages.count(job) > status.counters.done + status.counters.leased:
+            self.way.begin(job, force=True)
 
     def _begin_unknown(self, before_ms: int) -> None:
         living = self._jobs.living(before_ms)
@@ -126,7 +167,3 @@ class Recovery:
 
 def _ms(duration: timedelta) -> int:
     return duration // timedelta(milliseconds=1)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -22,6 +22,7 @@ from shoal.extract.trail import Trail
 from shoal.fetch.port import Response
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.rebuild import Lost, Rebuild, Recalled
+from shoal.intake.intake import heed
 from shoal.intake.replay import on_their_way, untried
 from shoal.intake.ring import Ring, announce
 from shoal.recovery.place import Part, Place
@@ -83,23 +84,28 @@ class WayBack:
         self._jobs = jobs
         self._pages = pages
         self._archive = archive
-        self._finalise = finalise
+        self.finalise = finalise
+        """Of an ended job: its last sums into the database."""
         self._ring = ring
         self._ways: dict[str, _Way] = {}
 
-    def begin(self, job: str, *, force: bool = False) -> bool:
-        """Make a job known again that is to be rebuilt; one that the frontier knows is left alone, unless forced."""
+    def begin(self, job: str, *, force: bool = False, claim: str = "") -> bool:
+        """Make a job known again that is to be rebuilt; one that the frontier knows is left alone, unless forced.
+
+        Under a claim, it is forced for as long as that is ours (Overtaken).
+        """
         row = self._jobs.get(job)
         if row is None or row.state.ended:
             return False
-        if force:
-            self._rebuild.drop(job)
+        if force or claim:
+            self._rebuild.drop(job, claim)
         if not self.make_known(row):
             return False
         row = self._jobs.get(job)
         if row is None or row.state.ended:  # meanwhile: then it must not come back
             self._rebuild.drop(job)
             return False
+        heed(self._frontier, row)
         log.warning("rebuild_started", job=job, request_id=row.request_id)
         return True
 
@@ -114,6 +120,7 @@ class WayBack:
             row.state,
             row.open,
             self._pages.count_known(row.id) + self._jobs.submissions.count_urls(row.id),
+            row.created_ms,
             status.started_ms if status else None,
             status.rested_ms if status else 0,
             status.now_ms if status and row.state is JobState.PAUSED else None,
@@ -174,7 +181,7 @@ class WayBack:
             log.warning("job_rebuilt", job=row.id, request_id=row.request_id, recalled=done.recalled,
                         admitted=done.admitted, missing=done.missing)  # fmt: skip
         if ended:
-            self._finalise(row.id)
+            self.finalise(row.id)
         announce(self._ring, row.spec.queue, row.request_id)
 
     def _carry_on(self, way: _Way, place: Place) -> Place | None:
@@ -197,9 +204,8 @@ class WayBack:
 
     def _start_over(self, way: _Way) -> None:
         """Somebody was cut short while he dropped it."""
-        self._rebuild.drop(way.row.id)
-        if not way.row.state.ended:
-            self.make_known(way.row)
+        if not self.begin(way.row.id, force=True):
+            self._rebuild.drop(way.row.id)
 
     # --- what is stored -------------------------------------------------------------------------------------------
 

@@ -10,7 +10,10 @@ if ARGV[3] ~= '' then
   redis.call('HSET', job_key(job), 'since', now, 'since_done', j[2] or 0, 'mark', now, 'mark_done', j[2] or 0)
   return { ARGV[3], 0 }
 end
-redis.call('HDEL', job_key(job), 'rebuild')
+-- Whatever was recalled was met once more, where it was first found; that one time it had not been seen before.
+local d = redis.call('HMGET', job_key(job), 'duplicates', 'recalled')
+redis.call('HSET', job_key(job), 'duplicates', max(0, (tonumber(d[1]) or 0) - (tonumber(d[2]) or 0)))
+redis.call('HDEL', job_key(job), 'rebuild', 'recalled')
 count('rebuilt', 1)
 write_sums()
 if ends_now(job) then return { '', 1 } end

@@ -1,7 +1,13 @@
 -- drop.lua: everything of a job leaves the frontier, whatever its state: it is older than what the database knows.
--- ARGV[1] job   ARGV[2] at most this many buckets of seen
+-- ARGV[1] job   ARGV[2] at most this many buckets of seen   ARGV[3] the claim under which it is dropped, '' for none
+-- ARGV[4] ms that the claim lasts from now on
 -- returns 1 when nothing is left, 0 to be called again; until then it is marked as one to be dropped
+--   -1 when somebody else has the claim by now (then nothing changes)
 local job, touched, gone = ARGV[1], {}, {}
+if ARGV[3] ~= '' then
+  if redis.call('GET', ring_key('recovery')) ~= ARGV[3] then return -1 end
+  redis.call('PEXPIRE', ring_key('recovery'), ARGV[4])
+end
 
 -- Its leases are void: who settles one comes too late.
 local function void(group)

@@ -1,4 +1,5 @@
 -- prelude.lua: names, the clock, sums and timetables; stands before every script.
+-- Lua takes 200 locals outside of functions, with all that stands before an operation: `lease` is not far from that.
 -- KEYS[1] prefix of all keys. Names are built here and nowhere else; frontier/keys.py lists them.
 local P = KEYS[1]
 local max, min, ceil, floor = math.max, math.min, math.ceil, math.floor
@@ -32,6 +33,7 @@ local function notes_key(host) return P .. ':notes:' .. host end
 local function robots_key(origin) return P .. ':robots:' .. origin end
 local function lease_key(group) return P .. ':lease:' .. group end
 local function suspects_key(worker) return P .. ':suspects:' .. worker end
+local function ring_key(queue) return P .. ':ring:' .. queue end
 local function depth_key(queue) return P .. ':depth:' .. queue end
 local function limit_key(key) return P .. ':limit:' .. key end
 local function proxy_key(proxy) return P .. ':proxy:' .. proxy end
@@ -40,6 +42,7 @@ local function sticky_key(sticky) return P .. ':sticky:' .. sticky end
 local LEASES = P .. ':leases'
 local SEQUENCE = P .. ':sequence'
 local SERVER = P .. ':server'
+local EPOCH = P .. ':epoch'
 local JOBS = P .. ':jobs'
 local TENANTS = P .. ':tenants'
 local HOSTS = P .. ':hosts'
@@ -47,9 +50,9 @@ local STATS = P .. ':stats'
 local EVENTS = P .. ':events'
 
 -- A change that people wait for: kind is 'state', 'ended' or 'changed'.
-local EVENTS_KEPT = 10000
 local function tell(job, kind, state)
-  redis.call('XADD', EVENTS, 'MAXLEN', '~', EVENTS_KEPT, '*', 'job', job, 'kind', kind, 'state', state)
+  local kept = 10000
+  redis.call('XADD', EVENTS, 'MAXLEN', '~', kept, '*', 'job', job, 'kind', kind, 'state', state)
 end
 
 -- Sums over all jobs, for metrics: count(name, n); written with the jobs' own.
@@ -169,20 +172,20 @@ local function buckets_for(n)
 end
 
 -- A proxy's score, 0 to 1: half of what it has lost comes back in this time, for who is not asked cannot prove itself.
-local SCORE_HALF_LIFE_MS = 60000
 local function score_now(score, scored)
+  local half_life_ms = 60000
   local lost = 1 - (tonumber(score) or 1)
-  return 1 - lost * 0.5 ^ ((now - (tonumber(scored) or now)) / SCORE_HALF_LIFE_MS)
+  return 1 - lost * 0.5 ^ ((now - (tonumber(scored) or now)) / half_life_ms)
 end
 
 -- A server that was started anew may have lost its last writes: nobody works with it before somebody has looked at it,
 -- or this time is over. Where nobody ever looked, nothing is known. (run of the server, whether to work with it)
-local TRUST_AFTER_S = 10
 local function server_run()
+  local trust_after_s = 10
   local known, info = redis.call('GET', SERVER), redis.call('INFO', 'server')
   local run = string.match(info, 'run_id:(%w+)') or ''
   return run, not known or run == known
-    or (tonumber(string.match(info, 'uptime_in_seconds:(%d+)')) or NEVER) > TRUST_AFTER_S
+    or (tonumber(string.match(info, 'uptime_in_seconds:(%d+)')) or NEVER) > trust_after_s
 end
 
 -- A job that is being rebuilt says in `rebuild` how far that has come: first it recalls what is stored of it.

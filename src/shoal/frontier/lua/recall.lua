@@ -1,16 +1,19 @@
 -- recall.lua: what the database has of a lost job counts again; a row counts once, however often it is told.
 -- ARGV[1] job   ARGV[2..] blocks of 6: fingerprint, host, sum ('done', 'dead' or 'dropped'), outcome:reason ('' = none),
---   received bytes, ms when it was asked for (0 = unknown)
+--   received bytes, ms when it was asked for (0 = unknown) on the clock of some worker
 -- returns how many were new; -1 when the job is unknown
 local BLOCK = 6
 local job = ARGV[1]
 local j = redis.call('HMGET', job_key(job), 'base', 'split', 'host_pages', 'host_bytes', 'host_seconds', 'started',
-  'seconds', 'rested')
+  'seconds', 'rested', 'created')
 if not j[1] then return -1 end
 local function number(i) return tonumber(j[i]) or 0 end
 local base, split = number(1), number(2)
 local by_pages, by_bytes, by_seconds = number(3) > 0, number(4) > 0, number(5) > 0
 local started, recalled, reasons, spent, first = tonumber(j[6] or '') or NEVER, 0, {}, {}, {}
+
+-- A worker's clock may be wrong: nothing was asked for before the job was there, nor after now.
+local function in_its_life(at) return min(max(at, number(9)), now) end
 
 -- What a host has used of the job's budgets for each host; see settle.
 local function spend(host, sum, redirect, received, at)
@@ -22,6 +25,7 @@ end
 for i = 2, #ARGV, BLOCK do
   local fingerprint, host, sum, reason = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local received, at = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5])
+  if at > 0 then at = in_its_life(at) end
   if redis.call('SADD', seen_key(job, bucket_of(fingerprint, base, split)), fingerprint) == 1 then
     local redirect = reason == 'done:redirect'
     recalled = recalled + 1
@@ -36,6 +40,7 @@ end
 
 add(job, 'seen', recalled)
 add(job, 'admitted', recalled)
+add(job, 'recalled', recalled)
 write_sums()
 for reason, n in pairs(reasons) do redis.call('HINCRBY', reasons_key(job), reason, n) end
 for field, n in pairs(spent) do redis.call('HINCRBY', spend_key(job), field, n) end
