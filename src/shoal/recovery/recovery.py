@@ -138,9 +138,9 @@ class Recovery:
             log.warning("rebuild_failed", job=job, error=str(exc))
 
     def _end_again(self, job: str) -> None:
-        """One that has ended is dropped; of one that was cancelled or deleted, leases may still be settled."""
+        """One that has ended or has no row is dropped; of one that was cancelled, leases may still be settled."""
         row = self._jobs.get(job)
-        if row and row.status and row.status.ended_ms is not None:
+        if row is None or (row.status and row.status.ended_ms is not None):
             self._rebuild.drop(job)
         elif self._frontier.cancel(job)[1]:
             self._finalise(job)
