@@ -6,6 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
+from shoal.core.model import Counters
+from shoal.frontier.frontier import Frontier
 from shoal.frontier.watch import Watch
 from shoal.redis_url import RedisUrls
 from tests.command import Shoal
@@ -29,6 +31,14 @@ class Fleet:
 
     def restarts(self, reason: str) -> int:
         return self.watch.stats().get(f"restarts:{reason}", 0)
+
+    def counters(self, job: str) -> Counters:
+        """Of a job, as the frontier has them."""
+        frontier = Frontier.at(RedisUrls.of(self.url).frontier, self.prefix)
+        status = frontier.status(job)
+        frontier.close_connections()
+        assert status is not None
+        return status.counters
 
     def wait_for_worker(self, workers: int = 1) -> None:
         wait_until(lambda: len(self.watch.workers()) >= workers, within=SOON)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import gzip
 import sqlite3
+import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,10 @@ from shoal.store.ledger import Ledger
 from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow, PageStore
 from shoal.store.robots import RobotsStore
 from shoal.wiring import no_ring
-from shoal.worker import drain
+from shoal.worker import grace
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
+from shoal.worker.flights import Flights
 from shoal.worker.kit import SliceLimits, SliceReport, SliceTools
 from shoal.worker.outbound import Outbound
 from shoal.worker.proxies import ProxyLender
@@ -130,16 +132,25 @@ class Plant:
         return Recovery(self.frontier, rebuild, epochs, self.jobs, self.pages, way)
 
     def run(
-        self, after: Callable[[Slice], object] = lambda _slice: None, grace_s: float = 1.0, lease_s: float = 60
+        self,
+        after: Callable[[Slice], object] = lambda _slice: None,
+        grace_s: float = 1.0,
+        lease_s: float = 60,
+        at_the_end: Callable[[], object] = lambda: None,
     ) -> SliceReport:
-        """One slice to its end; `after` may talk to it once it runs."""
-        limits = SliceLimits(QUEUES, 16, timedelta(seconds=lease_s), timedelta(seconds=30), timedelta(seconds=grace_s))
-        return asyncio.run(self._run(limits, after))
+        """One slice to its end; `after` may talk to it once it runs.
 
-    async def _run(self, limits: SliceLimits, after: Callable[[Slice], object]) -> SliceReport:
-        client = HttpClient("test")
+        What is called at the end comes before the threads are waited for.
+        """
+        limits = SliceLimits(QUEUES, 16, timedelta(seconds=lease_s), timedelta(seconds=30), timedelta(seconds=grace_s))
+        return asyncio.run(self._run(limits, after, at_the_end))
+
+    async def _run(
+        self, limits: SliceLimits, after: Callable[[Slice], object], at_the_end: Callable[[], object]
+    ) -> SliceReport:
+        client = Flights(HttpClient("test"))
         archive = ArchiveWriter(self.root, 10_000_000)
-        with ThreadPoolExecutor(2) as threads:
+        with closing(archive), ThreadPoolExecutor(2) as threads:
             delivery = Delivery(self.frontier, self.pages, archive, self.ending.finalise)
             tools = SliceTools(
                 self.frontier,
@@ -153,13 +164,14 @@ class Plant:
                 self.ending.finalise,
                 threads,
                 self.look,
+                client,
             )
             run = Slice(tools, limits, {})
             try:
                 after(run)
                 return await run.run()
             finally:
-                archive.close()
+                at_the_end()
                 await client.close()
 
     def _context_of(self, job: str) -> JobContext | None:
@@ -400,13 +412,74 @@ def test_a_slice_that_ends_in_an_outage_waits_for_the_store_without_spinning(
 def test_a_store_that_stays_away_does_not_keep_a_slice_from_ending(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drain, "SHORTEST_DELIVERY", timedelta(seconds=0.5))
+    monkeypatch.setattr(grace, "SHORTEST_STOP", timedelta(seconds=2.5))
     plant.pages.failures = 1_000
     with serve(LinkedSite(pages=3, links=1, size=500)) as site, structlog.testing.capture_logs() as logs:
         job = plant.submit(site.url)
-        plant.run(lambda run: asyncio.get_running_loop().call_later(0.4, run.stop), grace_s=0.2)
+        report = plant.run(lambda run: asyncio.get_running_loop().call_later(0.4, run.stop), grace_s=0.2)
     assert [entry["results"] for entry in logs if entry["event"] == "results_abandoned"] == [1]
-    assert (plant.counters(job).done, plant.counters(job).leased) == (0, 1)
+    assert report.given_back == 1
+    counters = plant.counters(job)
+    assert (counters.done, counters.queued, counters.leased) == (0, 1, 0)
+    assert (counters.lost, counters.retries) == (0, 0), "nothing is held against it"
+
+
+def test_a_row_that_is_stored_after_its_lease_was_given_back_changes_nothing(
+    plant: Plant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slice ends while the lock keeps its delivery waiting; the thread in which that waits stores the row later."""
+    monkeypatch.setattr(grace, "SHORTEST_STOP", timedelta(seconds=2.5))
+    other = sqlite3.connect(tmp_path / "shoal.db", isolation_level=None, check_same_thread=False)
+    at_the_end: list[Counters] = []
+
+    def lock_and_stop(run: Slice) -> None:
+        other.execute("BEGIN EXCLUSIVE")
+        asyncio.get_running_loop().call_later(0.5, run.stop)
+
+    def unlock() -> None:
+        at_the_end.append(plant.counters(job))
+        other.execute("COMMIT")
+        other.close()
+
+    with serve(LinkedSite(pages=3, links=1, size=500)) as site:
+        job = plant.submit(site.url)
+        report = plant.run(lock_and_stop, grace_s=0.2, at_the_end=unlock)
+        assert report.given_back == 1
+        assert (at_the_end[0].queued, at_the_end[0].leased) == (1, 0)
+        assert plant.pages.count(job) == 1, "it was stored all the same"
+        assert (plant.counters(job).done, plant.counters(job).queued) == (0, 2), "and its link is known"
+        plant.run()
+        assert [site.count(f"/p/{number}") for number in range(1, 3)] == [1, 1]
+    assert plant.control.status(job).state is JobState.FINISHED
+    counters = plant.counters(job)
+    assert counters.reconciles
+    assert (counters.done, counters.lost, plant.pages.count(job)) == (3, 0, 3)
+
+
+def test_leases_whose_job_cannot_be_looked_up_are_given_back_when_the_slice_is_told_to_stop(plant: Plant) -> None:
+    answers = threading.Event()
+
+    @dataclass(frozen=True)
+    class Silent(Plant):
+        def _context_of(self, job: str) -> JobContext | None:
+            answers.wait(20)
+            return super()._context_of(job)
+
+    given = {each.name: getattr(plant, each.name) for each in fields(plant)}
+    with serve(LinkedSite(pages=3, links=1, size=500)) as site:
+        job = plant.submit(site.url)
+        at_the_end: list[Counters] = []
+
+        def look() -> None:
+            at_the_end.append(plant.counters(job))
+            answers.set()
+
+        report = Silent(**given).run(
+            lambda run: asyncio.get_running_loop().call_later(0.4, run.stop), grace_s=30, at_the_end=look
+        )
+        assert not site.hits
+    assert (report.given_back, report.work_remains) == (1, True)
+    assert (at_the_end[0].queued, at_the_end[0].leased, at_the_end[0].lost) == (1, 0, 0)
 
 
 class LateRenewal(Frontier):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import structlog
 
-from shoal.core.model import Outcome, SettleReport
+from shoal.core.model import Lease, Outcome, SettleReport
 from shoal.errors import FetchError, RowRefused, Unavailable
 from shoal.worker.context import JobContext, request_id_of
 from shoal.worker.desk import Desk
@@ -41,6 +41,8 @@ class Deliverer:
         self._report = report
         self._worked_on = Counter[tuple[str, str]]()
         """(job, its request id) → results delivered."""
+        self.undeliverable: tuple[Lease, ...] = ()
+        """No store takes even a dead letter of these: given back, they would come again for ever."""
 
     async def run(self) -> None:
         """Deliver for as long as the slice runs."""
@@ -99,6 +101,7 @@ class Deliverer:
         lease = result.settlement.lease
         if result.settlement.reason == "internal_error":
             if not result.asks:
+                self.undeliverable = (lease,)
                 raise error
             return replace(result, asks=())
         if context := self._contexts.get(lease.job):
