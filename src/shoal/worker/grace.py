@@ -23,7 +23,7 @@ GIVING_BACK = timedelta(seconds=1)
 """At the end of a slice, for leases of results that no store has taken."""
 LEAVING = timedelta(seconds=1)
 """Then the processes end."""
-MARGIN = timedelta(seconds=0.25)
+MARGIN = timedelta(seconds=0.5)
 """They are gone a little before anybody loses patience."""
 
 T = TypeVar("T")
