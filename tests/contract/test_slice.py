@@ -25,7 +25,7 @@ from shoal.core.model import Counters, JobState, Request
 from shoal.core.spec import JobSpec
 from shoal.core.trouble import Need
 from shoal.core.url import parse
-from shoal.errors import StoreUnavailable
+from shoal.errors import RowRefused, StoreUnavailable
 from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
 from shoal.frontier.frontier import Frontier
@@ -335,8 +335,8 @@ def test_a_row_that_the_database_refuses_is_a_dead_letter_and_no_outage(each_pla
         assert len(site.hits) == 30
     (letter,) = plant.pages.dead_letters(job)
     assert letter.url.endswith("/p/7")
-    assert letter.reason == "internal_error"
-    assert letter.detail.startswith("RowRefused: ")
+    assert letter.reason == "row_refused"
+    assert letter.detail.startswith("the database does not take this row: ")
     assert "rule" in letter.detail
     assert plant.pages.count(job) == 29
     counters = plant.counters(job)
@@ -347,6 +347,30 @@ def test_a_row_that_the_database_refuses_is_a_dead_letter_and_no_outage(each_pla
     assert len(asked) == len(set(asked)) == 30
     records = b"".join(gzip.decompress(path.read_bytes()) for path in plant.root.glob("*/*.warc.gz"))
     assert records.count(b"WARC-Type: response") == 30, "nothing is archived twice"
+
+
+def _forbid_letters(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("""CREATE TRIGGER no_letters BEFORE INSERT ON dead_letters
+                                      BEGIN SELECT RAISE(ABORT, 'no letters either'); END""")
+
+
+def test_a_slice_whose_results_nobody_delivers_any_more_stops_at_once_and_gives_the_others_back(plant: Plant) -> None:
+    """The database takes neither a row nor the dead letter about it, while other fetches would take a minute."""
+    _forbid(plant.pages.engine, "/p/1")
+    _forbid_letters(plant.pages.engine)
+    slow = {f"/p/{number}": [page("slow", delay=60)] for number in range(2, 5)}
+    with serve(StatusSite({**slow, "/p/1": [page("never stored", delay=0.5)]})) as site:
+        urls = [site.link(f"/p/{number}") for number in range(1, 5)]
+        job = plant.submit(urls[0], urls=urls, follow=False)
+        with pytest.raises(RowRefused, match="no letters either"):
+            plant.run(grace_s=50)
+        assert len(site.hits) == 4
+    counters = plant.counters(job)
+    assert (counters.queued, counters.leased) == (3, 1), (
+        "what nobody takes is lost with this slice: three times at most"
+    )
+    assert counters.lost == 0
 
 
 def test_a_slice_told_to_stop_gives_slow_fetches_back_unharmed(plant: Plant) -> None:
