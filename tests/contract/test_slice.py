@@ -29,6 +29,7 @@ from shoal.errors import RowRefused, StoreUnavailable
 from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
 from shoal.frontier.frontier import Frontier
+from shoal.frontier.host_change import HostChange
 from shoal.frontier.proxies import ProxyDesk
 from shoal.frontier.rebuild import Rebuild
 from shoal.frontier.scripts import connect
@@ -387,6 +388,38 @@ def test_a_slice_told_to_stop_gives_slow_fetches_back_unharmed(plant: Plant) -> 
     assert (counters.queued, counters.leased, counters.lost, counters.retries) == (1, 0, 0, 0)
     (batch,) = Ledger(plant.pages.engine).batches(site.url.removeprefix("http://").rstrip("/"))
     assert [(entry.ask.job, entry.ask.status, entry.ask.reason) for entry in batch] == [(job, 0, "interrupted")]
+
+
+def test_a_slice_told_to_stop_gives_back_at_once_what_it_has_not_asked_for_while_fetches_go_on(plant: Plant) -> None:
+    """One visit has its fetch under way; the other waits for its turn on the host that its robots.txt redirects to."""
+    busy = "busy.test"
+    plant.frontier.configure_host(busy, HostChange(rate=0.1))
+    assert plant.frontier.drop_in(busy) == timedelta(), "its next turn is ten seconds later"
+    polite = StatusSite({"/robots.txt": [redirect(f"http://{busy}/", 302)], "/": [page("1")]})
+    with serve(StatusSite({"/": [page("slow", delay=4)]})) as slow, serve(polite) as waiting:
+        flying, unstarted = plant.submit(slow.url), plant.submit(waiting.url, robots=True)
+        seen: list[tuple[int, int, int]] = []
+        claimed: list[bool] = []
+
+        def look() -> None:
+            counters = plant.counters(unstarted)
+            seen.append((counters.queued, counters.leased, plant.counters(flying).leased))
+            claimed.append(plant.frontier.claim_robots(waiting.url.rstrip("/")))
+
+        def stop_soon(run: Slice) -> None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(1.5, look)
+            loop.call_later(1.6, run.stop)
+            loop.call_later(2.8, look)
+
+        report = plant.run(stop_soon, grace_s=30)
+        assert [hit.target for hit in waiting.hits] == ["/robots.txt"]
+    assert seen == [(0, 1, 1), (1, 0, 1)]
+    assert claimed == [False, True], "others may fetch the robots.txt"
+    assert report.given_back == 1
+    assert plant.counters(flying).done == 1
+    counters = plant.counters(unstarted)
+    assert (counters.queued, counters.lost, counters.retries) == (1, 0, 0)
 
 
 def test_a_robots_txt_under_way_when_a_slice_ends_is_left_to_other_workers_at_once(plant: Plant) -> None:

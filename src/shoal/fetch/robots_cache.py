@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Protocol
@@ -154,6 +154,8 @@ class RobotsCache:
         self._shelf = shelf
         self._known: dict[str, _Known] = {}
         self._asking: dict[str, asyncio.Task[_Known]] = {}
+        self._unattended: set[asyncio.Task[_Known]] = set()
+        """Whoever asked for these has been interrupted."""
         self._size = 0
 
     async def rules(self, url: Url, fetch: Fetch) -> Rules:
@@ -169,15 +171,23 @@ class RobotsCache:
         asking = self._asking.get(origin)
         if asking is not None:
             return await self._with_others(asking)
-        found = await asyncio.shield(self._ask(url, fetch))
+        asking = self._ask(url, fetch)
+        try:
+            found = await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            self._unattended.add(asking)
+            raise
         return found.tell(found.hops)
+
+    async def end_unattended(self) -> None:
+        """What those had asked for who were interrupted is left to other workers, who may begin at once."""
+        await _end(self._unattended)
+        self._unattended.clear()
 
     async def end(self) -> None:
         """Nobody waits any more: what is being fetched is left to other workers, who may begin at once."""
-        under_way = list(self._asking.values())
-        for asking in under_way:
-            asking.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        self._unattended.clear()
+        await _end(self._asking.values())
 
     async def _with_others(self, asking: asyncio.Task[_Known]) -> Rules:
         """Wait for a copy that is being read; who would wait for the host itself had better come again.
@@ -185,7 +195,7 @@ class RobotsCache:
         All who wait for it here would else ask the host for their pages in the same moment.
         """
         done, _ = await asyncio.wait({asking}, timeout=COPY_S)
-        if not done:
+        if not done or asking.cancelled():
             raise FetchError("robots_pending", "the robots.txt is being fetched")
         return asking.result().tell()
 
@@ -327,6 +337,13 @@ class _Inquiry:
             raise
         note(response.status, "")
         return response
+
+
+async def _end(tasks: Iterable[asyncio.Task[_Known]]) -> None:
+    under_way = list(tasks)
+    for asking in under_way:
+        asking.cancel()
+    await asyncio.gather(*under_way, return_exceptions=True)
 
 
 async def _carried_out(call: Coroutine[Any, Any, None]) -> None:

@@ -118,6 +118,7 @@ class Drain:
             return
         await asyncio.wait(leases, timeout=INTERRUPTION_S)
         await self.give_back([lease for visit, lease in leases.items() if not visit.done() or visit.cancelled()])
+        await self._if_there_is_time(self._tools.visitor.end_interrupted())
         await self._call_others()
 
     async def _call_others(self) -> None:

@@ -65,6 +65,10 @@ class Visitor:
         """Where a host lives; raises FetchError."""
         return await self._outbound.find_address(host)
 
+    async def end_interrupted(self) -> None:
+        """What was begun for the sake of visits that were interrupted ends with them; others go on."""
+        await self._robots.end_unattended()
+
     async def end(self) -> None:
         """No more visits for now; what was begun for the sake of interrupted ones ends with them."""
         await self._robots.end()
