@@ -17,7 +17,8 @@ from shoal.core.retry import parse_retry_after, signal_of
 from shoal.core.url import Url
 from shoal.errors import FetchError, Unavailable
 from shoal.fetch.port import FetchLimits, Response
-from shoal.fetch.robots_cache import Asked, Fetch, RobotsCache, RobotsUnreachable
+from shoal.fetch.robots_cache import RobotsCache, RobotsUnreachable
+from shoal.fetch.robots_inquiry import Asked, Fetch
 from shoal.worker.context import JobContext
 from shoal.worker.outbound import Outbound
 from shoal.worker.reading import read_page, read_redirect
