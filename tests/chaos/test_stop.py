@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import time
+from datetime import timedelta
+
+import psutil
 
 from tests.chaos.fleet import SOON, Fleet
+from tests.chaos.test_frozen import frozen
 from tests.site.generated import page_number, page_target
-from tests.site.reply import NOT_FOUND, Reply, page
+from tests.site.reply import NOT_FOUND, Reply, page, redirect
 from tests.site.server import Server, serve
 from tests.waiting import wait_until
 
@@ -15,6 +19,8 @@ FETCHES = 200
 GRACE_S = 15
 """The default."""
 SHORT_S, LONG_S = 10.0, 120.0
+HOSTS = tuple(f"127.0.1.{number}" for number in range(1, 21))
+BUSY = "busy.test"
 SLACK_S = 1.0
 """On a machine that does other things as well."""
 
@@ -62,6 +68,42 @@ def test_fetches_under_way_end_or_go_to_others_at_once(fleet: Fleet) -> None:
     assert finished == {1}  # nothing that could end was fetched twice
     assert interrupted == {2}
     assert counters["lost"] == counters["retries"] == 0
+
+
+class Elsewhere:
+    """Its robots.txt is on a host that nobody may ask for a while."""
+
+    def respond(self, path_and_query: str, hits: int) -> Reply:
+        return redirect(f"http://{BUSY}/", 302) if path_and_query == "/robots.txt" else page("1")
+
+
+def test_others_go_on_with_unstarted_leases_within_a_second_of_sigterm(fleet: Fleet) -> None:
+    """They wait for their turn on another host: nothing of theirs is under way."""
+    shoal = fleet.shoal(SHOAL_LEASE_SECONDS="60")
+    with (
+        serve(Elsewhere(), HOSTS) as site,
+        shoal.running("worker", "--concurrency", "1") as leaving,
+        shoal.running("worker", "--concurrency", "1") as staying,
+    ):
+        fleet.wait_for_worker(2)
+        fleet.take_turns(BUSY, timedelta(minutes=5))
+        with frozen(_family(staying)):
+            urls = "\n".join(f"http://{host}:{site.port}/" for host in HOSTS)
+            shoal.run("scrape", "-f", "-", "--rate", "unlimited", "--detach", stdin=urls)
+            wait_until(lambda: len(site.hits) == len(HOSTS), within=SOON)
+        asked = time.monotonic()
+        leaving.terminate()
+        wait_until(lambda: len(site.hits) == 2 * len(HOSTS), within=SOON)
+        leaving.communicate(timeout=60)
+        taken = [hit.at_monotonic - asked for hit in site.hits[len(HOSTS) :]]
+    print(f"\nothers went on with {len(taken)} unstarted requests {taken[0]:.2f} to {taken[-1]:.2f} s after SIGTERM")
+    assert leaving.returncode == 0
+    assert taken[-1] <= 1 + SLACK_S
+
+
+def _family(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    first = psutil.Process(process.pid)
+    return [first, *first.children(recursive=True)]
 
 
 def _last_line(worker: subprocess.Popen[str], event: str) -> str:

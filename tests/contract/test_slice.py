@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import gzip
 import sqlite3
+import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,11 @@ from shoal.core.model import Counters, JobState, Request
 from shoal.core.spec import JobSpec
 from shoal.core.trouble import Need
 from shoal.core.url import parse
-from shoal.errors import StoreUnavailable
+from shoal.errors import RowRefused, StoreUnavailable
 from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
 from shoal.frontier.frontier import Frontier
+from shoal.frontier.host_change import HostChange
 from shoal.frontier.proxies import ProxyDesk
 from shoal.frontier.rebuild import Rebuild
 from shoal.frontier.scripts import connect
@@ -46,9 +48,10 @@ from shoal.store.ledger import Ledger
 from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow, PageStore
 from shoal.store.robots import RobotsStore
 from shoal.wiring import no_ring
-from shoal.worker import drain
+from shoal.worker import grace
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
+from shoal.worker.flights import Flights
 from shoal.worker.kit import SliceLimits, SliceReport, SliceTools
 from shoal.worker.outbound import Outbound
 from shoal.worker.proxies import ProxyLender
@@ -130,16 +133,25 @@ class Plant:
         return Recovery(self.frontier, rebuild, epochs, self.jobs, self.pages, way)
 
     def run(
-        self, after: Callable[[Slice], object] = lambda _slice: None, grace_s: float = 1.0, lease_s: float = 60
+        self,
+        after: Callable[[Slice], object] = lambda _slice: None,
+        grace_s: float = 1.0,
+        lease_s: float = 60,
+        at_the_end: Callable[[], object] = lambda: None,
     ) -> SliceReport:
-        """One slice to its end; `after` may talk to it once it runs."""
-        limits = SliceLimits(QUEUES, 16, timedelta(seconds=lease_s), timedelta(seconds=30), timedelta(seconds=grace_s))
-        return asyncio.run(self._run(limits, after))
+        """One slice to its end; `after` may talk to it once it runs.
 
-    async def _run(self, limits: SliceLimits, after: Callable[[Slice], object]) -> SliceReport:
-        client = HttpClient("test")
+        What is called at the end comes before the threads are waited for.
+        """
+        limits = SliceLimits(QUEUES, 16, timedelta(seconds=lease_s), timedelta(seconds=30), timedelta(seconds=grace_s))
+        return asyncio.run(self._run(limits, after, at_the_end))
+
+    async def _run(
+        self, limits: SliceLimits, after: Callable[[Slice], object], at_the_end: Callable[[], object]
+    ) -> SliceReport:
+        client = Flights(HttpClient("test"))
         archive = ArchiveWriter(self.root, 10_000_000)
-        with ThreadPoolExecutor(2) as threads:
+        with closing(archive), ThreadPoolExecutor(2) as threads:
             delivery = Delivery(self.frontier, self.pages, archive, self.ending.finalise)
             tools = SliceTools(
                 self.frontier,
@@ -153,13 +165,14 @@ class Plant:
                 self.ending.finalise,
                 threads,
                 self.look,
+                client,
             )
             run = Slice(tools, limits, {})
             try:
                 after(run)
                 return await run.run()
             finally:
-                archive.close()
+                at_the_end()
                 await client.close()
 
     def _context_of(self, job: str) -> JobContext | None:
@@ -323,8 +336,8 @@ def test_a_row_that_the_database_refuses_is_a_dead_letter_and_no_outage(each_pla
         assert len(site.hits) == 30
     (letter,) = plant.pages.dead_letters(job)
     assert letter.url.endswith("/p/7")
-    assert letter.reason == "internal_error"
-    assert letter.detail.startswith("RowRefused: ")
+    assert letter.reason == "row_refused"
+    assert letter.detail.startswith("the database does not take this row: ")
     assert "rule" in letter.detail
     assert plant.pages.count(job) == 29
     counters = plant.counters(job)
@@ -335,6 +348,30 @@ def test_a_row_that_the_database_refuses_is_a_dead_letter_and_no_outage(each_pla
     assert len(asked) == len(set(asked)) == 30
     records = b"".join(gzip.decompress(path.read_bytes()) for path in plant.root.glob("*/*.warc.gz"))
     assert records.count(b"WARC-Type: response") == 30, "nothing is archived twice"
+
+
+def _forbid_letters(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("""CREATE TRIGGER no_letters BEFORE INSERT ON dead_letters
+                                      BEGIN SELECT RAISE(ABORT, 'no letters either'); END""")
+
+
+def test_a_slice_whose_results_nobody_delivers_any_more_stops_at_once_and_gives_the_others_back(plant: Plant) -> None:
+    """The database takes neither a row nor the dead letter about it, while other fetches would take a minute."""
+    _forbid(plant.pages.engine, "/p/1")
+    _forbid_letters(plant.pages.engine)
+    slow = {f"/p/{number}": [page("slow", delay=60)] for number in range(2, 5)}
+    with serve(StatusSite({**slow, "/p/1": [page("never stored", delay=0.5)]})) as site:
+        urls = [site.link(f"/p/{number}") for number in range(1, 5)]
+        job = plant.submit(urls[0], urls=urls, follow=False)
+        with pytest.raises(RowRefused, match="no letters either"):
+            plant.run(grace_s=50)
+        assert len(site.hits) == 4
+    counters = plant.counters(job)
+    assert (counters.queued, counters.leased) == (3, 1), (
+        "what nobody takes is lost with this slice: three times at most"
+    )
+    assert counters.lost == 0
 
 
 def test_a_slice_told_to_stop_gives_slow_fetches_back_unharmed(plant: Plant) -> None:
@@ -351,6 +388,38 @@ def test_a_slice_told_to_stop_gives_slow_fetches_back_unharmed(plant: Plant) -> 
     assert (counters.queued, counters.leased, counters.lost, counters.retries) == (1, 0, 0, 0)
     (batch,) = Ledger(plant.pages.engine).batches(site.url.removeprefix("http://").rstrip("/"))
     assert [(entry.ask.job, entry.ask.status, entry.ask.reason) for entry in batch] == [(job, 0, "interrupted")]
+
+
+def test_a_slice_told_to_stop_gives_back_at_once_what_it_has_not_asked_for_while_fetches_go_on(plant: Plant) -> None:
+    """One visit has its fetch under way; the other waits for its turn on the host that its robots.txt redirects to."""
+    busy = "busy.test"
+    plant.frontier.configure_host(busy, HostChange(rate=0.1))
+    assert plant.frontier.drop_in(busy) == timedelta(), "its next turn is ten seconds later"
+    polite = StatusSite({"/robots.txt": [redirect(f"http://{busy}/", 302)], "/": [page("1")]})
+    with serve(StatusSite({"/": [page("slow", delay=4)]})) as slow, serve(polite) as waiting:
+        flying, unstarted = plant.submit(slow.url), plant.submit(waiting.url, robots=True)
+        seen: list[tuple[int, int, int]] = []
+        claimed: list[bool] = []
+
+        def look() -> None:
+            counters = plant.counters(unstarted)
+            seen.append((counters.queued, counters.leased, plant.counters(flying).leased))
+            claimed.append(plant.frontier.claim_robots(waiting.url.rstrip("/")))
+
+        def stop_soon(run: Slice) -> None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(1.5, look)
+            loop.call_later(1.6, run.stop)
+            loop.call_later(2.8, look)
+
+        report = plant.run(stop_soon, grace_s=30)
+        assert [hit.target for hit in waiting.hits] == ["/robots.txt"]
+    assert seen == [(0, 1, 1), (1, 0, 1)]
+    assert claimed == [False, True], "others may fetch the robots.txt"
+    assert report.given_back == 1
+    assert plant.counters(flying).done == 1
+    counters = plant.counters(unstarted)
+    assert (counters.queued, counters.lost, counters.retries) == (1, 0, 0)
 
 
 def test_a_robots_txt_under_way_when_a_slice_ends_is_left_to_other_workers_at_once(plant: Plant) -> None:
@@ -400,13 +469,74 @@ def test_a_slice_that_ends_in_an_outage_waits_for_the_store_without_spinning(
 def test_a_store_that_stays_away_does_not_keep_a_slice_from_ending(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drain, "SHORTEST_DELIVERY", timedelta(seconds=0.5))
+    monkeypatch.setattr(grace, "SHORTEST_STOP", timedelta(seconds=2.5))
     plant.pages.failures = 1_000
     with serve(LinkedSite(pages=3, links=1, size=500)) as site, structlog.testing.capture_logs() as logs:
         job = plant.submit(site.url)
-        plant.run(lambda run: asyncio.get_running_loop().call_later(0.4, run.stop), grace_s=0.2)
+        report = plant.run(lambda run: asyncio.get_running_loop().call_later(0.4, run.stop), grace_s=0.2)
     assert [entry["results"] for entry in logs if entry["event"] == "results_abandoned"] == [1]
-    assert (plant.counters(job).done, plant.counters(job).leased) == (0, 1)
+    assert report.given_back == 1
+    counters = plant.counters(job)
+    assert (counters.done, counters.queued, counters.leased) == (0, 1, 0)
+    assert (counters.lost, counters.retries) == (0, 0), "nothing is held against it"
+
+
+def test_a_row_that_is_stored_after_its_lease_was_given_back_changes_nothing(
+    plant: Plant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slice ends while the lock keeps its delivery waiting; the thread in which that waits stores the row later."""
+    monkeypatch.setattr(grace, "SHORTEST_STOP", timedelta(seconds=2.5))
+    other = sqlite3.connect(tmp_path / "shoal.db", isolation_level=None, check_same_thread=False)
+    at_the_end: list[Counters] = []
+
+    def lock_and_stop(run: Slice) -> None:
+        other.execute("BEGIN EXCLUSIVE")
+        asyncio.get_running_loop().call_later(0.5, run.stop)
+
+    def unlock() -> None:
+        at_the_end.append(plant.counters(job))
+        other.execute("COMMIT")
+        other.close()
+
+    with serve(LinkedSite(pages=3, links=1, size=500)) as site:
+        job = plant.submit(site.url)
+        report = plant.run(lock_and_stop, grace_s=0.2, at_the_end=unlock)
+        assert report.given_back == 1
+        assert (at_the_end[0].queued, at_the_end[0].leased) == (1, 0)
+        assert plant.pages.count(job) == 1, "it was stored all the same"
+        assert (plant.counters(job).done, plant.counters(job).queued) == (0, 2), "and its link is known"
+        plant.run()
+        assert [site.count(f"/p/{number}") for number in range(1, 3)] == [1, 1]
+    assert plant.control.status(job).state is JobState.FINISHED
+    counters = plant.counters(job)
+    assert counters.reconciles
+    assert (counters.done, counters.lost, plant.pages.count(job)) == (3, 0, 3)
+
+
+def test_leases_whose_job_cannot_be_looked_up_are_given_back_when_the_slice_is_told_to_stop(plant: Plant) -> None:
+    answers = threading.Event()
+
+    @dataclass(frozen=True)
+    class Silent(Plant):
+        def _context_of(self, job: str) -> JobContext | None:
+            answers.wait(20)
+            return super()._context_of(job)
+
+    given = {each.name: getattr(plant, each.name) for each in fields(plant)}
+    with serve(LinkedSite(pages=3, links=1, size=500)) as site:
+        job = plant.submit(site.url)
+        at_the_end: list[Counters] = []
+
+        def look() -> None:
+            at_the_end.append(plant.counters(job))
+            answers.set()
+
+        report = Silent(**given).run(
+            lambda run: asyncio.get_running_loop().call_later(0.4, run.stop), grace_s=30, at_the_end=look
+        )
+        assert not site.hits
+    assert (report.given_back, report.work_remains) == (1, True)
+    assert (at_the_end[0].queued, at_the_end[0].leased, at_the_end[0].lost) == (1, 0, 0)
 
 
 class LateRenewal(Frontier):

@@ -95,7 +95,16 @@ _DOWN = frozenset({"timeout_connect", "connect_refused", "connect_failed", "dns_
 _NOT_ASKED = frozenset(
     {
         *("robots_pending", "robots_unreachable", "robots_disallowed", "host_down", "worker_lost", "internal_error"),
-        *("job_unknown", "store_down", "proxy_failed", "proxy_refused", "proxy_gateway", "proxy_wait", "bad_url"),
+        *(
+            "row_refused",
+            "job_unknown",
+            "store_down",
+            "proxy_failed",
+            "proxy_refused",
+            "proxy_gateway",
+            "proxy_wait",
+            "bad_url",
+        ),
     }
 )
 

@@ -8,27 +8,17 @@ with all that was asked, and nobody else is.
 from __future__ import annotations
 
 import asyncio
-import re
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
-from shoal.core.retry import parse_retry_after
-from shoal.core.robots import EVERYTHING, MAX_BYTES, Robots, RobotsCopy, parse, version_of
-from shoal.core.url import Base, Url
+from shoal.core.robots import EVERYTHING, Robots, RobotsCopy, parse
+from shoal.core.url import Url
 from shoal.errors import FetchError
-from shoal.fetch.port import FetchLimits, Response
+from shoal.fetch.robots_inquiry import ABOUT_PROXY, Asked, Fetch, RobotsInquiry, Shelf, ms, now_ms, settles
 
-MAX_UNPACKED = 10_000_000
-MAX_REDIRECTS = 5
-LONGEST_TURN = timedelta(seconds=5)
-"""A redirect waits no longer for its turn: of a slow host the next page comes later instead."""
-TOTAL = timedelta(seconds=15)
-"""For the file and all redirects on the way to it."""
-LIFETIME = timedelta(hours=12)
-SHORTEST_LIFETIME = timedelta(minutes=5)
 LONGEST_LIFETIME = timedelta(hours=24)
 """Of a copy, whatever it says itself."""
 FAILURE_LIFETIME = timedelta(milliseconds=500)
@@ -41,60 +31,7 @@ MAX_ORIGINS = 10_000
 MAX_TEXT = 16_000_000
 """Bytes of all files that a process has at hand."""
 
-# A byte more than is read tells a file that was cut off from one that ends there.
-_LIMITS = FetchLimits(total=TOTAL, first_byte=timedelta(seconds=10), max_body=MAX_BYTES + 1, truncate=True)
 _UNREACHED = ("dns_", "connect_", "timeout_connect", "tls_")
-_PROXY = "proxy_"
-_MAX_AGE = re.compile(r"""(?:^|[\s,])max-age\s*=\s*"?([0-9]{1,12})""", re.IGNORECASE)
-
-
-class Shelf(Protocol):
-    """The copies that all workers share."""
-
-    async def load(self, origin: str) -> RobotsCopy | None:
-        """The last copy, however old."""
-        ...
-
-    async def claim(self, origin: str) -> bool:
-        """May we fetch it? Only one worker at a time may."""
-        ...
-
-    async def remind(self, origin: str, crawl_delay: float) -> None:
-        """A copy on the shelf asks for this; it may have been forgotten."""
-        ...
-
-    async def turn(self, host: str) -> timedelta | None:
-        """Take a turn on a host that a redirect leads to: the time until then, None when it must not be asked now."""
-        ...
-
-    async def give_up(self, origin: str) -> None:
-        """It could not be fetched: others may try."""
-        ...
-
-    async def save(self, copy: RobotsCopy, crawl_delay: float | None) -> None:
-        """Keep a copy that was fetched, and the delay that it asks of us."""
-        ...
-
-
-class Fetch(Protocol):
-    """One polite GET."""
-
-    async def __call__(self, url: Url, limits: FetchLimits) -> Response:
-        """Raises FetchError."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One request on the way to a robots.txt."""
-
-    url: Url
-    status: int
-    """0 when there was no answer."""
-    reason: str
-    """Why there was none; else empty."""
-    elapsed: timedelta
-    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +91,8 @@ class RobotsCache:
         self._shelf = shelf
         self._known: dict[str, _Known] = {}
         self._asking: dict[str, asyncio.Task[_Known]] = {}
+        self._unattended: set[asyncio.Task[_Known]] = set()
+        """Whoever asked for these has been interrupted."""
         self._size = 0
 
     async def rules(self, url: Url, fetch: Fetch) -> Rules:
@@ -169,15 +108,23 @@ class RobotsCache:
         asking = self._asking.get(origin)
         if asking is not None:
             return await self._with_others(asking)
-        found = await asyncio.shield(self._ask(url, fetch))
+        asking = self._ask(url, fetch)
+        try:
+            found = await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            self._unattended.add(asking)
+            raise
         return found.tell(found.hops)
+
+    async def end_unattended(self) -> None:
+        """What those had asked for who were interrupted is left to other workers, who may begin at once."""
+        await _end(self._unattended)
+        self._unattended.clear()
 
     async def end(self) -> None:
         """Nobody waits any more: what is being fetched is left to other workers, who may begin at once."""
-        under_way = list(self._asking.values())
-        for asking in under_way:
-            asking.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        self._unattended.clear()
+        await _end(self._asking.values())
 
     async def _with_others(self, asking: asyncio.Task[_Known]) -> Rules:
         """Wait for a copy that is being read; who would wait for the host itself had better come again.
@@ -185,7 +132,7 @@ class RobotsCache:
         All who wait for it here would else ask the host for their pages in the same moment.
         """
         done, _ = await asyncio.wait({asking}, timeout=COPY_S)
-        if not done:
+        if not done or asking.cancelled():
             raise FetchError("robots_pending", "the robots.txt is being fetched")
         return asking.result().tell()
 
@@ -222,12 +169,12 @@ class RobotsCache:
         copy = await self._fresh(url.origin)  # whoever had the claim before us may have been quick
         if copy is not None:
             return _read(copy)
-        inquiry = _Inquiry(Url(url.scheme, url.host, "/robots.txt"), fetch, self._shelf)
+        inquiry = RobotsInquiry(Url(url.scheme, url.host, "/robots.txt"), fetch, self._shelf)
         try:
             copy = await inquiry.copy()
         except FetchError as exc:
             await self._shelf.give_up(url.origin)
-            if exc.reason.startswith(_PROXY):
+            if exc.reason.startswith(ABOUT_PROXY):
                 raise  # that is about the job's way out, and tells nothing about the host
             return _failed(exc, tuple(inquiry.hops))
         known = replace(_read(copy), hops=tuple(inquiry.hops))
@@ -245,7 +192,7 @@ class RobotsCache:
 
     async def _fresh(self, origin: str) -> RobotsCopy | None:
         copy = await self._shelf.load(origin)
-        return copy if copy is not None and _end_ms(copy) > _now_ms() else None
+        return copy if copy is not None and _end_ms(copy) > now_ms() else None
 
     def _note(self, origin: str, task: asyncio.Task[_Known]) -> None:
         self._asking.pop(origin, None)
@@ -263,70 +210,11 @@ class RobotsCache:
             self._size -= known.size
 
 
-class _Inquiry:
-    """The way to one robots.txt."""
-
-    def __init__(self, url: Url, fetch: Fetch, shelf: Shelf) -> None:
-        self._url = url
-        self._fetch = fetch
-        self._shelf = shelf
-        self.hops: list[Asked] = []
-
-    async def copy(self) -> RobotsCopy:
-        """What is there now; raises FetchError when that cannot be found out."""
-        try:
-            response = await self._last_answer()
-        except TimeoutError as exc:
-            seconds = TOTAL.total_seconds()
-            raise FetchError("timeout_total", f"robots.txt was not there after {seconds:g} s") from exc
-        status = response.status
-        if not _settles(status):
-            retry_after = parse_retry_after(response.header("retry-after"))
-            raise FetchError("robots_unreachable", f"robots.txt answered {status}", retry_after=retry_after)
-        body = _body(response) if 200 <= status < 300 else b""
-        now_ms = _now_ms()
-        until_ms = now_ms + _ms(_lifetime(response))
-        return RobotsCopy(self._url.origin, status, version_of(body), now_ms, until_ms, body)
-
-    async def _last_answer(self) -> Response:
-        """Of a chain of redirects; the last of them, when it is too long or leads nowhere."""
-        url = self._url
-        async with asyncio.timeout(TOTAL.total_seconds()):
-            response = await self._hop(url)
-            for _ in range(MAX_REDIRECTS):
-                target = _redirect(url, response)
-                if target is None:
-                    break
-                url = target
-                await self._wait_for(url.host)
-                response = await self._hop(url)
-        return response
-
-    async def _wait_for(self, host: str) -> None:
-        """Redirects are requests as well, also to the host that sent them."""
-        turn = await self._shelf.turn(host)
-        if turn is None:
-            raise FetchError("robots_unreachable", f"robots.txt is at {host}, which must not be asked now")
-        await asyncio.sleep(min(turn, LONGEST_TURN).total_seconds())
-
-    async def _hop(self, url: Url) -> Response:
-        at_ms, started = _now_ms(), time.monotonic()
-
-        def note(status: int, reason: str) -> None:
-            elapsed = timedelta(seconds=time.monotonic() - started)
-            self.hops.append(Asked(url, status, reason, elapsed, at_ms))
-
-        try:
-            response = await self._fetch(url, _LIMITS)
-        except FetchError as exc:
-            if not exc.reason.startswith(_PROXY):
-                note(0, exc.reason)
-            raise
-        except asyncio.CancelledError:
-            note(0, "timeout_total")
-            raise
-        note(response.status, "")
-        return response
+async def _end(tasks: Iterable[asyncio.Task[_Known]]) -> None:
+    under_way = list(tasks)
+    for asking in under_way:
+        asking.cancel()
+    await asyncio.gather(*under_way, return_exceptions=True)
 
 
 async def _carried_out(call: Coroutine[Any, Any, None]) -> None:
@@ -339,40 +227,12 @@ async def _carried_out(call: Coroutine[Any, Any, None]) -> None:
         raise
 
 
-def _settles(status: int) -> bool:
-    """Is it an answer, and not a server in trouble?"""
-    return 200 <= status < 500 and status != 429
-
-
-def _redirect(url: Url, response: Response) -> Url | None:
-    location = response.header("location") if 300 <= response.status < 400 else None
-    return None if location is None else Base(str(url)).join(location)
-
-
-def _body(response: Response) -> bytes:
-    try:
-        body = response.unpacked(MAX_UNPACKED)
-    except FetchError as exc:
-        if exc.reason == "too_large":
-            raise
-        body = response.wire_body  # often it is plain text that only claims to be packed
-    return body[: MAX_BYTES + 1]
-
-
-def _lifetime(response: Response) -> timedelta:
-    lines = (value.decode("latin-1") for name, value in response.headers if name.lower() == b"cache-control")
-    match = _MAX_AGE.search(",".join(lines))
-    if match is None:
-        return LIFETIME
-    return min(LIFETIME, max(SHORTEST_LIFETIME, timedelta(seconds=int(match[1]))))
-
-
 def _read(copy: RobotsCopy) -> _Known:
     """What a copy says, for as long as it holds."""
-    if not _settles(copy.status):
+    if not settles(copy.status):
         return _failed(FetchError("robots_unreachable", "robots.txt could not be had"))
     robots = parse(copy.body) if copy.body else EVERYTHING
-    left = (_end_ms(copy) - _now_ms()) / 1000
+    left = (_end_ms(copy) - now_ms()) / 1000
     return _Known(Rules(robots, copy.version), time.monotonic() + left, len(copy.body))
 
 
@@ -387,12 +247,4 @@ def _failed(error: FetchError, hops: tuple[Asked, ...] = ()) -> _Known:
 
 
 def _end_ms(copy: RobotsCopy) -> int:
-    return min(copy.until_ms, copy.fetched_ms + _ms(LONGEST_LIFETIME))
-
-
-def _ms(span: timedelta) -> int:
-    return span // timedelta(milliseconds=1)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return min(copy.until_ms, copy.fetched_ms + ms(LONGEST_LIFETIME))

@@ -208,7 +208,7 @@ class Audit:
 
     def drop_job(self, job: str) -> None:
         """Everything of a job leaves the frontier, its leases too: who settles one comes too late."""
-        while not self._scripts.call("drop", [job, DROP_AT_ONCE]):
+        while not self._scripts.call("drop", [job, DROP_AT_ONCE, "", 0]):
             pass
         self.drop_strays(job, ())  # of one that was only listed
 

@@ -26,7 +26,7 @@ from shoal.frontier.wire import limits_of, ms
 
 RECALL_AT_ONCE = 1_000
 DROP_AT_ONCE = 5_000
-CLAIM = timedelta(seconds=15)
+CLAIM = timedelta(seconds=5)
 """For so long one process alone decides which jobs are lost."""
 
 

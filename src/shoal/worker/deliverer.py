@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import structlog
 
-from shoal.core.model import Outcome, SettleReport
+from shoal.core.model import Lease, Outcome, SettleReport
 from shoal.errors import FetchError, RowRefused, Unavailable
 from shoal.worker.context import JobContext, request_id_of
 from shoal.worker.desk import Desk
@@ -26,6 +26,7 @@ SHORT_WAIT_S = 0.005
 BATCH_SIZE = 64
 SHORTEST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 5.0
+_GIVEN_UP = frozenset({"internal_error", "row_refused"})
 
 
 class Deliverer:
@@ -41,6 +42,8 @@ class Deliverer:
         self._report = report
         self._worked_on = Counter[tuple[str, str]]()
         """(job, its request id) → results delivered."""
+        self.undeliverable: tuple[Lease, ...] = ()
+        """No store takes even a dead letter of these: given back, they would come again for ever."""
 
     async def run(self) -> None:
         """Deliver for as long as the slice runs."""
@@ -97,11 +100,18 @@ class Deliverer:
     def _refused(self, result: Result, error: Exception) -> Result:
         """What to deliver instead: the request is given up, and what was asked for it is in the ledger if possible."""
         lease = result.settlement.lease
-        if result.settlement.reason == "internal_error":
+        if result.settlement.reason in _GIVEN_UP:
             if not result.asks:
+                self.undeliverable = (lease,)
                 raise error
             return replace(result, asks=())
         if context := self._contexts.get(lease.job):
             context.links.forget()  # its links do not arrive either
-        failure = FetchError("internal_error", f"{type(error).__name__}: {error}")
-        return replace(given_up(lease, Outcome.DEAD, failure), asks=result.asks)
+        return replace(given_up(lease, Outcome.DEAD, _failure(error)), asks=result.asks)
+
+
+def _failure(error: Exception) -> FetchError:
+    """Either the database has a rule against the row, or the fault is ours."""
+    if isinstance(error, RowRefused):
+        return FetchError("row_refused", str(error))
+    return FetchError("internal_error", f"{type(error).__name__}: {error}")

@@ -10,9 +10,11 @@ from shoal.worker.result import Result
 
 
 class Desk:
-    """The leases of one slice, each as a visit or as a result."""
+    """The leases of one slice: each has just come, is a visit, or is a result."""
 
     def __init__(self) -> None:
+        self.arriving: tuple[Lease, ...] = ()
+        """What was leased and is no visit yet."""
         self.visits: dict[asyncio.Task[None], Lease] = {}
         self.settling: set[asyncio.Task[None]] = set()
         """Visits that settle their lease themselves."""
@@ -57,10 +59,14 @@ class Desk:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), seconds)
 
+    def leases(self) -> list[Lease]:
+        """All that are not settled for certain."""
+        results = (*self.results, *self.delivering)
+        return [*self.arriving, *self.visits.values(), *(result.settlement.lease for result in results)]
+
     def groups(self) -> set[int]:
         """Of all leases: none may run out before it is settled."""
-        under_way = {lease.group for lease in self.visits.values()}
-        return under_way | {r.settlement.lease.group for r in (*self.results, *self.delivering)}
+        return {lease.group for lease in self.leases()}
 
     def held_groups(self) -> set[int]:
         """Of leases that nobody has begun to settle: the frontier must know them."""

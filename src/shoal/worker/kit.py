@@ -57,8 +57,7 @@ class SliceTools:
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         """Make a call of the sync core."""
-        context = copy_context()  # for the log lines: they name the task and its submission
-        return await asyncio.get_running_loop().run_in_executor(self.threads, lambda: context.run(call))
+        return await in_thread(self.threads, call)
 
     async def finalise_all(self, jobs: Sequence[str]) -> None:
         """Write the ends of jobs down; where that fails, whoever looks at the job next does it."""
@@ -67,6 +66,12 @@ class SliceTools:
                 await self.in_thread(lambda job=job: self.finalise(job))
             except Unavailable as exc:
                 log.warning("finalise_failed", job=job, error=str(exc))
+
+
+async def in_thread(threads: ThreadPoolExecutor, call: Callable[[], T]) -> T:
+    """Make a call of the sync core in one of these."""
+    context = copy_context()  # for the log lines: they name the task and its submission
+    return await asyncio.get_running_loop().run_in_executor(threads, lambda: context.run(call))
 
 
 @dataclass(slots=True)

@@ -105,7 +105,7 @@ class Runtime:
         self._archive.close()
         self._proxy_desk.close_connections()
         self._loop.run_until_complete(self._client.close())
-        self._threads.shutdown()
+        self._threads.shutdown(wait=False, cancel_futures=True)  # one may be stuck in a call, and ends with us
         self._loop.close()
 
     async def _run(self, asked: Termination) -> SliceReport:

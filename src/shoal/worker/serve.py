@@ -6,7 +6,9 @@ What is large is imported in the Celery process only, and by it alone.
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import ExitStack, suppress
+from typing import NoReturn
 
 from shoal.settings import Settings
 from shoal.worker.supervisor import Life, Supervisor
@@ -21,7 +23,7 @@ def serve(settings: Settings, log_level: str = "info") -> int:
     return Supervisor(settings.grace_seconds, tell).run(lambda life: _work(settings, log_level, life))
 
 
-def _work(settings: Settings, log_level: str, life: Life) -> int:
+def _work(settings: Settings, log_level: str, life: Life) -> NoReturn:
     """In the Celery process."""
     from shoal.observe import set_up_logs
     from shoal.proxy_pools import pools_of
@@ -35,7 +37,11 @@ def _work(settings: Settings, log_level: str, life: Life) -> int:
         chosen = patiently(settings, lambda: stack.enter_context(with_redis(settings)))
         patiently(chosen, lambda: sync_hosts(chosen))
         _announce(chosen)
-        return Worker(chosen, life).run()
+        code = Worker(chosen, life).run()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)  # all is closed; Python's own end would wait for threads and processes that wait themselves
 
 
 def _tell(log_level: str, code: int, pause_s: float) -> None:

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -24,7 +25,8 @@ from shoal.errors import FetchError, Unavailable
 from shoal.worker.context import JobContext, request_id_of
 from shoal.worker.deliverer import Deliverer
 from shoal.worker.desk import Desk
-from shoal.worker.drain import Drain, StopSign
+from shoal.worker.drain import Drain
+from shoal.worker.grace import Grace, StopSign
 from shoal.worker.kit import SliceLimits, SliceReport, SliceTools
 from shoal.worker.outage import Outages, Place
 from shoal.worker.renewal import renew_all
@@ -46,6 +48,8 @@ UNPROVEN = 4
 """Sockets for a host without a cap until it has answered: fifty that swallow connections must not take them all."""
 MAX_PILE = 4
 """Undelivered results for each socket, beyond which nothing more is leased."""
+LAST_LEASE_S = 0.5
+"""Who is told to stop waits so long for a lease that is under way, to give it back."""
 
 
 class Slice:
@@ -57,13 +61,13 @@ class Slice:
         self._contexts = contexts
         self._desk = Desk()
         self._report = SliceReport()
-        self._sign = StopSign()
+        self._sign = StopSign(Grace(limits.grace))
         self._ring_again = 0.0
         self._steady = ThreadPoolExecutor(1, thread_name_prefix="renew")
         """For calls of Redis that must not wait behind those of the database."""
         self._outages = Outages(tools.frontier.board, self._steady)
         self._deliverer = Deliverer(tools, self._desk, contexts, self._outages, self._report)
-        self._drain = Drain(tools, limits, self._desk, self._sign, self._report)
+        self._drain = Drain(tools, limits, self._desk, self._sign, self._report, self._steady)
 
     def stop(self) -> None:
         """Lease nothing more, finish what is under way within the grace period."""
@@ -75,21 +79,34 @@ class Slice:
         renewal = renew_all(self._tools.frontier, self._desk, self._limits.lease_for, self._outages, self._steady)
         work = (self._deliverer.run(), renewal, self._outages.tell_all())
         helpers = [asyncio.create_task(each) for each in work]
+        helpers[0].add_done_callback(self._delivered)
         try:
-            await self._lease_all()
+            await self._lease_all_or_stop()
             await self._drain.run(helpers[0])
         finally:
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
-            await self._tools.visitor.end()
-            await self._drain.note_loose_ends()
-            await self._outages.end()
+            await self._drain.leave(but=self._deliverer.undeliverable)
+            with suppress(TimeoutError):
+                await self._sign.within(self._outages.end())
             self._steady.shutdown(wait=False)
             self._deliverer.log_jobs()
         return self._report
 
+    def _delivered(self, deliverer: asyncio.Task[None]) -> None:
+        """Nobody delivers any more: whatever is fetched from now on would be fetched for nothing."""
+        if not deliverer.cancelled():
+            self.stop()
+
     # --- leasing ------------------------------------------------------------------------------------------------
+
+    async def _lease_all_or_stop(self) -> None:
+        """A lease that is under way when the slice is told to stop, and does not come soon, is not waited for."""
+        try:
+            await self._sign.within(self._lease_all(), LAST_LEASE_S)
+        except TimeoutError:
+            self._report.work_remains = True
 
     async def _lease_all(self) -> None:
         deadline = time.monotonic() + self._limits.length.total_seconds()
@@ -129,11 +146,15 @@ class Slice:
     async def _lease(self, free: int) -> LeaseBatch:
         limits = self._limits
         most = self._most()
-        batch = await self._tools.in_thread(
-            lambda: self._tools.frontier.lease(
+
+        def lease() -> LeaseBatch:
+            batch = self._tools.frontier.lease(
                 queues=limits.queues, limit=free, lease_for=limits.lease_for, most=most, unproven=UNPROVEN
             )
-        )
+            self._desk.arriving = batch.leases  # here, for whoever waits for it may have been told to stop
+            return batch
+
+        batch = await self._tools.in_thread(lease)
         if not batch.trusted:
             await self._tools.in_thread(self._tools.look)
         for context in self._contexts.values():
@@ -159,7 +180,9 @@ class Slice:
             await self._load_contexts(leases)
         except Unavailable:
             await self._drain.give_back(list(leases))
+            self._desk.arriving = ()
             raise
+        self._desk.arriving = ()
         for lease in leases:
             self._start(lease)
 

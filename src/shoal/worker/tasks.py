@@ -8,10 +8,12 @@ Everything is hung onto the application here; the work itself is in `runtime` an
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any, cast
 
 import structlog
@@ -35,6 +37,7 @@ from shoal.wiring import Platform, redis_urls
 from shoal.worker.app import SLICE_TASK, TICK_TASK, make_app
 from shoal.worker.beat import Beat
 from shoal.worker.doorbell import REQUEST_ID, Doorbell
+from shoal.worker.grace import Grace
 from shoal.worker.marks import Marks
 from shoal.worker.pulse import Pool, Pulse
 from shoal.worker.runtime import Lifeline, Runtime
@@ -166,6 +169,16 @@ class Worker:
         self._stopped = True
         self._pulse.rest()
         self._lifeline.cut()
+        end = threading.Timer(
+            Grace(timedelta(seconds=self._settings.grace_seconds)).worker.total_seconds(), self._leave
+        )
+        end.daemon = True
+        end.start()
+
+    def _leave(self) -> None:
+        """Slices are over; what is left waits for something that is away, and the supervisor ends it with us."""
+        log.warning("stop_cut_short", after_s=self._settings.grace_seconds)
+        os._exit(0)
 
     def _give_up(self) -> None:
         """The supervisor starts another one; the pool's processes bring their slices to an end, as when we die."""

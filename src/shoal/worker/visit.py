@@ -17,7 +17,8 @@ from shoal.core.retry import parse_retry_after, signal_of
 from shoal.core.url import Url
 from shoal.errors import FetchError, Unavailable
 from shoal.fetch.port import FetchLimits, Response
-from shoal.fetch.robots_cache import Asked, Fetch, RobotsCache, RobotsUnreachable
+from shoal.fetch.robots_cache import RobotsCache, RobotsUnreachable
+from shoal.fetch.robots_inquiry import Asked, Fetch
 from shoal.worker.context import JobContext
 from shoal.worker.outbound import Outbound
 from shoal.worker.reading import read_page, read_redirect
@@ -64,6 +65,10 @@ class Visitor:
     async def find_address(self, host: str) -> str:
         """Where a host lives; raises FetchError."""
         return await self._outbound.find_address(host)
+
+    async def end_interrupted(self) -> None:
+        """What was begun for the sake of visits that were interrupted ends with them; others go on."""
+        await self._robots.end_unattended()
 
     async def end(self) -> None:
         """No more visits for now; what was begun for the sake of interrupted ones ends with them."""

@@ -13,20 +13,17 @@ import pytest
 from shoal.core.robots import MAX_BYTES, RobotsCopy, version_of
 from shoal.core.url import Url, parse
 from shoal.errors import FetchError, StoreUnavailable
-from shoal.fetch import robots_cache
+from shoal.fetch import robots_cache, robots_inquiry
 from shoal.fetch.port import FetchLimits, Response
 from shoal.fetch.robots_cache import (
     FAILURE_LIFETIME,
     FORBIDDEN_LIFETIME,
-    LIFETIME,
     LONGEST_LIFETIME,
-    LONGEST_TURN,
-    MAX_UNPACKED,
-    SHORTEST_LIFETIME,
     RobotsCache,
     RobotsUnreachable,
     Rules,
 )
+from shoal.fetch.robots_inquiry import LIFETIME, LONGEST_TURN, MAX_UNPACKED, SHORTEST_LIFETIME
 
 PAGE = parse("http://a.example/private/page")
 ORIGIN = PAGE.origin
@@ -138,6 +135,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(robots_cache, "time", clock)
+    monkeypatch.setattr(robots_inquiry, "time", clock)
     return clock
 
 
@@ -223,7 +221,7 @@ def test_silence_means_that_nothing_may_be_fetched(reason: str) -> None:
 
 
 def test_a_chain_of_redirects_has_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(robots_cache, "TOTAL", timedelta(milliseconds=20))
+    monkeypatch.setattr(robots_inquiry, "TOTAL", timedelta(milliseconds=20))
 
     class Slow(Web):
         async def __call__(self, url: Url, limits: FetchLimits) -> Response:
@@ -272,7 +270,7 @@ def test_a_redirect_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
     shelf = Shelf()
     shelf.waits = {"a.example": timedelta(milliseconds=250), "b.example": timedelta(minutes=1)}
-    monkeypatch.setattr(robots_cache.asyncio, "sleep", note)
+    monkeypatch.setattr(robots_inquiry.asyncio, "sleep", note)
     web = Web(
         {ROBOTS: moved(b"/r"), "http://a.example/r": moved(b"http://b.example/"), "http://b.example/": reply(404)}
     )
