@@ -20,5 +20,8 @@ def pool_processes(shoal: Shoal) -> list[psutil.Process]:
 
 
 def _is_worker(process: psutil.Process) -> bool:
-    words = process.cmdline()
+    try:
+        words = process.cmdline()
+    except psutil.NoSuchProcess:  # it has just ended
+        return False
     return any(word.startswith("shoal.worker") for word in words) or words[-2:] == ["shoal", "worker"]

@@ -13,14 +13,14 @@ import pytest
 
 from tests.chaos.fleet import Fleet
 from tests.command import REPOSITORY
-from tests.site.generated import LinkedSite
+from tests.site.generated import SlowSite
 from tests.site.server import serve
 
-PAGES = 400
-RATE = 100
+PAGES = 300
+RATE = 60
 HOUR = timedelta(hours=1)
 OFF_BY_S = (-3_600, 0, 3_600)
-BURST = 10 + 5
+BURST = 6 + 5
 """What the frontier allows at once, and what may be late on its way."""
 
 _WRONG_CLOCK = '''
@@ -59,12 +59,13 @@ def clocks(tmp_path: Path) -> Path:
 def test_workers_an_hour_ahead_and_an_hour_behind_change_nothing(fleet: Fleet, clocks: Path) -> None:
     path = os.pathsep.join((str(clocks), str(REPOSITORY / "src"), str(REPOSITORY)))
     with ExitStack() as stack:
-        site = stack.enter_context(serve(LinkedSite(pages=PAGES, links=20, size=1_000)))
+        site = stack.enter_context(serve(SlowSite(delay=0.1, pages=PAGES)))
         for off in OFF_BY_S:
-            shoal = fleet.shoal(PYTHONPATH=path, WRONG_BY_S=str(off))
+            shoal = fleet.shoal(PYTHONPATH=path, WRONG_BY_S=str(off), SHOAL_SOCKETS="3")
             stack.enter_context(shoal.running("worker", "--concurrency", "1"))
         fleet.wait_for_worker(3)
-        done = fleet.shoal().run("crawl", site.url, "--rate", str(RATE), "--no-robots", "--workers", "0", "--json")
+        pace = ("--rate", str(RATE), "--parallel", "9", "--no-robots")
+        done = fleet.shoal().run("crawl", site.url, *pace, "--workers", "0", "--json")
         assert done.code == 0, done.err
         job = done.json
         assert (job["state"], job["pages"], job["reconciles"]) == ("finished", PAGES, True)

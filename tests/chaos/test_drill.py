@@ -47,7 +47,7 @@ def scratch() -> Generator[Path]:
 
 def test_a_drill_that_is_interrupted_leaves_nothing_behind(shoal: Shoal, scratch: Path) -> None:
     there = Shoal(shoal.home, (*shoal.extra, ("TMPDIR", str(scratch))))
-    with there.running(*SHORT, "--faults", "0") as process:
+    with there.running(*SHORT, "--urls", "3000", "--faults", "0") as process:
         wait_until(lambda: len(_of(scratch)) >= 3, within=timedelta(seconds=30))
         process.send_signal(signal.SIGINT)
         process.wait(20)

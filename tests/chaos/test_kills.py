@@ -9,6 +9,7 @@ from datetime import timedelta
 import psutil
 import pytest
 
+from tests.chaos.pool import pool_processes
 from tests.command import Shoal
 from tests.long import LONG
 from tests.site.generated import LinkedSite
@@ -23,13 +24,6 @@ IN_FLIGHT = 128
 
 def _crawl(site: Server, *options: str) -> tuple[str, ...]:
     return ("crawl", site.url, "--rate", RATE, "--parallel", "64", "--no-robots", "--json", "--quiet", *options)
-
-
-def _pool_processes(shoal: Shoal) -> list[psutil.Process]:
-    """Workers without children of their own: below the supervisor and the Celery process."""
-    workers = [p for p in shoal.processes() if any(word.startswith("shoal.worker") for word in p.cmdline())]
-    parents = {process.ppid() for process in workers}
-    return [process for process in workers if process.pid not in parents]
 
 
 def _kill_all(worker: subprocess.Popen[str]) -> None:
@@ -64,7 +58,7 @@ def test_kill_9_of_a_pool_process_loses_and_doubles_nothing(shoal: Shoal, moment
     with serve(LinkedSite(pages=PAGES, links=30, size=2_000)) as site:
         with shoal.running(*_crawl(site, "--workers", "2")) as process:
             wait_until(lambda: len(site.hits) > PAGES * moment, within=timedelta(seconds=60))
-            _pool_processes(shoal)[0].kill()
+            pool_processes(shoal)[0].kill()
             out = _finish(process)
         _check_exactly_once(shoal, site, out, most_repeats=2 * IN_FLIGHT)
 

@@ -25,6 +25,7 @@ from shoal.redis_url import RedisUrls
 from shoal.store.archive import ArchiveReader
 from shoal.store.database import open_database
 from shoal.store.pages import PageStore
+from tests.chaos.pool import worker_processes
 from tests.command import Shoal
 from tests.long import LONG
 from tests.mortal_postgres import mortal_postgres
@@ -131,19 +132,14 @@ def beside(home: Path) -> Generator[Frontier]:
 @contextmanager
 def calm(shoal: Shoal) -> Generator[None]:
     """Nobody spins, and nobody is replaced, while this lasts."""
-    before = {process: sum(process.cpu_times()[:2]) for process in workers_of(shoal)}
+    before = {process: sum(process.cpu_times()[:2]) for process in worker_processes(shoal)}
     assert len(before) == 4  # supervisor, Celery's main process, two that fetch
     started = time.monotonic()
     yield
     elapsed = time.monotonic() - started
     used = {process: sum(process.cpu_times()[:2]) - then for process, then in before.items()}
-    assert set(workers_of(shoal)) == set(before)
+    assert set(worker_processes(shoal)) == set(before)
     assert max(used.values()) < CALM * elapsed, used
-
-
-def workers_of(shoal: Shoal) -> list[psutil.Process]:
-    """The worker's main process and its pool."""
-    return [p for p in shoal.processes() if any(word.startswith("shoal.worker") for word in p.cmdline())]
 
 
 # --- the database ----------------------------------------------------------------------------------------------------
