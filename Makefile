@@ -16,7 +16,7 @@ demo: .venv/run.stamp  ## crawl the bundled bookshop with embedded Valkey and re
 
 test: .venv/dev.stamp check  ## all tests, the short fault drill and the short benchmark
 	@scripts/get-services
-	scripts/in-memory $(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/chaos
+	scripts/in-memory $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --ignore tests/chaos
 	scripts/in-memory $(BIN)/python -m pytest -n 3 --dist worksteal tests/chaos  # most of the time, these wait
 
 check: .venv/dev.stamp  ## ruff, pyright strict, import-linter
@@ -33,7 +33,7 @@ bench: .venv-bench/stamp  ## measure Shoal beside others (about 15 minutes; the 
 	PYTHONPATH=src .venv-bench/bin/python -m benchmarks $(BENCH)
 
 chaos: .venv/dev.stamp  ## the long version of the fault tests, and 20 runs of the drill
-	SHOAL_TEST_LONG=1 $(BIN)/python -m pytest tests/chaos tests/contract/test_frontier_machine.py
+	SHOAL_TEST_LONG=1 $(BIN)/python -m pytest tests/chaos tests/acceptance/test_recover.py tests/contract/test_frontier_machine.py
 	$(BIN)/shoal drill --runs 20 --seed 1
 
 requirements: .venv/dev.stamp  ## renew the pinned, hashed requirements

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from typing import NoReturn
 
 import pytest
+import structlog
 
 from tests import servers
 from tests.long import LONG
@@ -19,6 +20,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
     items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+@pytest.fixture(autouse=True)
+def _plain_logs() -> Generator[None]:
+    """A command that is run in this process sets up logs; the next test finds them as they were."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,8 @@ from datetime import timedelta
 
 import pytest
 
+from shoal.store.database import open_database
+from shoal.store.pages import PageRow, PageStore
 from tests.command import Shoal, end
 from tests.site.generated import LinkedSite
 from tests.site.server import serve
@@ -45,8 +47,20 @@ def test_a_rebuild_tells_people_and_programs_in_the_same_words(half_done: tuple[
     assert "{" not in told.err + shown.err  # no log lines
 
 
+def _store_many(shoal: Shoal, job: str) -> None:
+    """So many rows that their rebuild takes seconds."""
+    engine = open_database(f"sqlite:///{shoal.home / 'shoal.db'}")
+    rows = [
+        PageRow(job, number, f"http://127.0.0.1:9/{number}", "127.0.0.1:9", 200, 1, 0, "text/plain", "", 1, 1.0, 1)
+        for number in range(40_000)
+    ]
+    PageStore(engine).write(rows, [], [])
+    engine.dispose()
+
+
 def test_an_interrupted_rebuild_says_how_to_go_on_and_is_seen(half_done: tuple[Shoal, str]) -> None:
     shoal, job = half_done
+    _store_many(shoal, job)
     process = shoal.start("recover", job, "--force")
     try:
         assert process.stderr is not None
@@ -61,6 +75,7 @@ def test_an_interrupted_rebuild_says_how_to_go_on_and_is_seen(half_done: tuple[S
     assert "being rebuilt" not in shoal.run("status", job).out
 
 
+@pytest.mark.long  # SQLite waits for half a minute
 def test_a_rebuild_that_waits_for_the_database_says_so_and_then_why_it_gave_up(half_done: tuple[Shoal, str]) -> None:
     shoal, job = half_done
     file = shoal.home / "shoal.db"
@@ -76,3 +91,19 @@ def test_a_rebuild_that_waits_for_the_database_says_so_and_then_why_it_gave_up(h
     assert process.returncode == 1
     assert f"database is locked: {file}\n" in said
     assert "Another program holds it" in said
+
+
+def test_a_rebuild_waits_for_a_locked_database_and_says_so(half_done: tuple[Shoal, str]) -> None:
+    shoal, job = half_done
+    file = shoal.home / "shoal.db"
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        process = shoal.start("recover", job)
+        try:
+            assert process.stderr is not None
+            assert process.stderr.readline() == f"waiting for the database {file} …\n"
+            other.execute("ROLLBACK")
+            process.communicate(timeout=60)
+        finally:
+            end(process)
+    assert process.returncode == 0

@@ -20,7 +20,6 @@ from shoal.core.access import DEFAULT_TENANT
 from shoal.core.manners import DEFAULT_MANNERS, Manners
 from shoal.core.model import JobState
 from shoal.core.spec import JobSpec
-from shoal.errors import ShoalError
 from shoal.frontier.scripts import Arg, Scripts, connect, translated_errors
 from shoal.frontier.wire import limits_of, ms
 
@@ -30,7 +29,7 @@ CLAIM = timedelta(seconds=5)
 """For so long one process alone decides which jobs are lost."""
 
 
-class Overtaken(ShoalError):
+class Overtaken(Exception):
     """Who had the claim was held up for so long that somebody else has it."""
 
 

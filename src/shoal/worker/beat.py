@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from functools import partial
-from types import FrameType
 from typing import Any, cast
 
 import structlog
@@ -91,9 +90,13 @@ class Beat:
         )
 
     def run(self) -> None:
-        """Beat until SystemExit or KeyboardInterrupt."""
+        """Beat until told to stop."""
         self._service.start()
         self._frontier.close_connections()
+
+    def stop(self, *_signal: object) -> None:
+        """End after the present interval. A flag, and no exception that whoever is at work could swallow."""
+        self._service.stop()
 
     def start(self) -> None:
         """Beat in the background, for as long as the process lives."""
@@ -106,12 +109,9 @@ def serve_beat(settings: Settings, log_level: str = "info") -> int:
     adopt_library_logs()
     with with_redis(settings) as chosen:
         beat = Beat(chosen, make_app(redis_urls(chosen)))
-        signal.signal(signal.SIGTERM, _leave)
+        for told in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(told, beat.stop)
         where = redacted(chosen.redis_url or "")
         print(f"beat: every {TICK_S} s on {where}; Ctrl-C stops", file=sys.stderr, flush=True)
         beat.run()
     return 0
-
-
-def _leave(_signal: int, _frame: FrameType | None) -> None:
-    raise SystemExit(0)

@@ -43,7 +43,7 @@ def crew(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def _kill_the_worker() -> None:
-    (worker,) = psutil.Process().children()
+    (worker,) = [child for child in psutil.Process().children() if "shoal.worker" in child.cmdline()]
     os.kill(worker.pid, signal.SIGKILL)
     wait_until(lambda: worker.status() == psutil.STATUS_ZOMBIE)
 
