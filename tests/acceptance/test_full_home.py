@@ -39,10 +39,10 @@ def test_a_home_that_is_full_can_be_looked_at_and_pruned(shoal: Shoal, site: Ser
     """Nobody has the database open: even who reads it needs a little room, which is kept for that."""
     job = shoal.run("crawl", site.url, *FAST).json["job"]
     fill(shoal.home.parent)
+    assert not _refused_to_start(shoal, site)
     for command in (*LOOKS, ("status", job), ("results", job), ("hosts", "audit", "127.0.0.1")):
         looked = shoal.run(*command)
         assert looked.code == 0, (command, looked.err)
-    assert not _refused_to_start(shoal, site)
     shown = shoal.run("prune", "--older-than", "0s", "--dry-run", "--json")
     assert [len(shown.json["jobs"]), shown.json["removed"]] == [1, 0], shown.err
     done = shoal.run("prune", "--older-than", "0s", "--yes", "--json")

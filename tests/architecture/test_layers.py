@@ -39,6 +39,14 @@ def test_async_lives_in_the_slice_and_the_fetchers_only() -> None:
     assert found == {"fetch", "worker"}
 
 
+def test_nobody_waits_with_a_call_that_swallows_cancellations() -> None:
+    assert [name for name, tree in _files() if "wait_for" in {_called(node) for node in ast.walk(tree)}] == []
+
+
+def _called(node: ast.AST) -> str:
+    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+
+
 def test_every_module_says_what_it_is() -> None:
     assert [name for name, tree in _files() if not ast.get_docstring(tree)] == []
 

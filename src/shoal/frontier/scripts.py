@@ -57,8 +57,11 @@ def connect(url: str, *, timeout_s: float = 10.0) -> redis.Redis:
 
 
 def server_version(client: redis.Redis) -> str:
-    """The Redis version that the server speaks, 7.2.4 for every Valkey."""
-    return str(client.info("server").get("redis_version", "0"))
+    """The Redis version that the server speaks, 7.2.4 for every Valkey. One that still loads its data has no answer."""
+    told = client.info("server", "persistence")
+    if told.get("loading"):
+        raise exceptions.BusyLoadingError("Redis is loading the dataset in memory")
+    return str(told.get("redis_version", "0"))
 
 
 @contextmanager

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 from shoal.core.model import Lease
 from shoal.worker.result import Result
+from shoal.worker.waiting import wait_at_most
 
 
 class Desk:
@@ -56,8 +56,7 @@ class Desk:
     async def wait(self, seconds: float) -> None:
         """Until something happens on the desk, or this time has passed."""
         self._changed.clear()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), seconds)
+        await wait_at_most(self._changed, seconds)
 
     def leases(self) -> list[Lease]:
         """All that are not settled for certain."""

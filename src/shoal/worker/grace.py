@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
+
+from shoal.worker.waiting import wait_at_most
 
 LONGEST_RESERVE = timedelta(seconds=4)
 """Of the grace period, for what comes after the last fetch: to store, settle, give back; Celery's end takes three."""
@@ -77,8 +78,7 @@ class StopSign:
 
     async def wait(self, seconds: float) -> None:
         """For this time, whatever happens on the desk; less when it goes up."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._event.wait(), seconds)
+        await wait_at_most(self._event, seconds)
 
     @property
     def fetches_until(self) -> float:

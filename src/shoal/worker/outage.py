@@ -11,7 +11,6 @@ import socket
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -21,6 +20,7 @@ from shoal.core.trouble import Need, Trouble, gist
 from shoal.errors import ArchiveUnavailable, RedisUnavailable, Unavailable
 from shoal.frontier.troubles import TroubleBoard
 from shoal.store.trouble import longest_wait_s
+from shoal.worker.waiting import wait_at_most
 
 log = structlog.get_logger()
 
@@ -83,8 +83,7 @@ class Outages:
     async def tell_all(self) -> None:
         """Keep the board true, for as long as the slice runs."""
         while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), LOOK_S)
+            await wait_at_most(self._changed, LOOK_S)
             self._look()
             lasting = bool(self._met) and time.monotonic() - self._told_at >= TELL_S
             if self._changed.is_set() or self._begun or lasting:
