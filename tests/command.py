@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from tests.forks import forks
 from tests.waiting import wait_until
 
 REPOSITORY = Path(__file__).parent.parent
@@ -53,17 +54,7 @@ class Shoal:
 
     def run(self, *args: str, stdin: str = "", timeout_s: float = COMMAND_S) -> Done:
         """A command to its end."""
-        ended = subprocess.run(
-            [sys.executable, "-m", "shoal", *args],
-            env=self.environment,
-            cwd=REPOSITORY,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-        return Done(ended.returncode, ended.stdout, ended.stderr)
+        return Done(*forks().run(args, self.environment, REPOSITORY, stdin, timeout_s))
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         """A command in the background; the caller ends it."""
