@@ -73,8 +73,8 @@ def _begin(platform: Platform, start: str, *, force: bool) -> list[str]:
 
 
 def _rebuild(platform: Platform, job: str) -> Rebuilt:
-    say(f"rebuilding {job} …")
     try:
+        say(f"rebuilding {job} …")
         return platform.recovery.way.run(job, Progress())
     except KeyboardInterrupt:
         say(f"rebuild interrupted; go on with: shoal recover {job}")
