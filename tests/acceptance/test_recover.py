@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
+import subprocess
 from collections.abc import Generator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import timedelta
 
 import pytest
@@ -75,9 +76,9 @@ def test_an_interrupted_rebuild_says_how_to_go_on_and_is_seen(half_done: tuple[S
     assert "being rebuilt" not in shoal.run("status", job).out
 
 
-@pytest.mark.long  # SQLite waits for half a minute
-def test_a_rebuild_that_waits_for_the_database_says_so_and_then_why_it_gave_up(half_done: tuple[Shoal, str]) -> None:
-    shoal, job = half_done
+@contextmanager
+def _waiting(shoal: Shoal, job: str) -> Generator[tuple[subprocess.Popen[str], sqlite3.Connection]]:
+    """A rebuild that waits for a database, and who holds that."""
     file = shoal.home / "shoal.db"
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -85,25 +86,22 @@ def test_a_rebuild_that_waits_for_the_database_says_so_and_then_why_it_gave_up(h
         try:
             assert process.stderr is not None
             assert process.stderr.readline() == f"waiting for the database {file} …\n"
-            _, said = process.communicate(timeout=60)
+            yield process, other
         finally:
             end(process)
+
+
+@pytest.mark.long  # SQLite waits for half a minute
+def test_a_rebuild_that_waits_for_the_database_in_vain_says_why_it_gave_up(half_done: tuple[Shoal, str]) -> None:
+    with _waiting(*half_done) as (process, _):
+        _, said = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert f"database is locked: {file}\n" in said
+    assert f"database is locked: {half_done[0].home / 'shoal.db'}\n" in said
     assert "Another program holds it" in said
 
 
 def test_a_rebuild_waits_for_a_locked_database_and_says_so(half_done: tuple[Shoal, str]) -> None:
-    shoal, job = half_done
-    file = shoal.home / "shoal.db"
-    with closing(sqlite3.connect(file, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        process = shoal.start("recover", job)
-        try:
-            assert process.stderr is not None
-            assert process.stderr.readline() == f"waiting for the database {file} …\n"
-            other.execute("ROLLBACK")
-            process.communicate(timeout=60)
-        finally:
-            end(process)
+    with _waiting(*half_done) as (process, other):
+        other.execute("ROLLBACK")
+        process.communicate(timeout=60)
     assert process.returncode == 0
