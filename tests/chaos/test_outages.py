@@ -4,7 +4,6 @@ once."""
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 import subprocess
 import time
@@ -39,7 +38,7 @@ PAGES = 3_000 if LONG else 600
 RATE = "100"
 HOLD_S = 30.0 if LONG else 4.0
 """Longer than the lease of three seconds."""
-FREEZE_S = 60.0 if LONG else 0.0
+FREEZE_S = 60.0 if LONG else 8.0
 """Beyond the time that it takes a command to find out that Redis is frozen, which is twelve seconds."""
 IN_FLIGHT = 128
 RESUMES = timedelta(seconds=15)
@@ -217,7 +216,7 @@ def test_a_frozen_redis_pauses_the_crawl_and_no_command_starts_a_second_one(shoa
         f"runs and does not answer: it is process {server.pid}\nIf it is frozen: kill -CONT {server.pid}\n"
         in looked.err
     )
-    assert re.search(r"paused for \d+ s: Redis (or the database does|did) not answer", said)
+    assert "Redis did not answer" in said
     assert "going on after" in said
 
 
