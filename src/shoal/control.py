@@ -48,6 +48,11 @@ class Ending:
             self._jobs.reopen(now, status.ended_ms)
 
 
+def lost_job(job: str) -> NotFound:
+    """The error of whoever asks for a job that has not ended and that the frontier does not know."""
+    return NotFound(f"Redis has lost job {job}, which has not ended; this rebuilds it: shoal recover {job}")
+
+
 class Control:
     """The control plane's operations over its stores."""
 
@@ -89,7 +94,7 @@ class Control:
         """State and sums, from the frontier while the job lives there, else from the database."""
         row = self.job(job)
         if row.status is None:
-            raise NotFound(f"Redis has lost job {job}, which has not ended; this rebuilds it: shoal recover {job}")
+            raise lost_job(job)
         return row.status
 
     def page(self, job: str, url: str, *, follow_redirects: bool = True) -> PageRow:

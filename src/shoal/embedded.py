@@ -80,7 +80,7 @@ class Hold:
                 self._released.wait(RETRY_S)
             else:
                 trouble = ""
-            if structlog.is_configured():  # else this is a command that talks to its user in other ways
+            if structlog.is_configured():  # else a program that has its own output uses us
                 log.warning("embedded_redis_gone", folder=str(self._folder), trouble=trouble)
 
     def _renew_claim(self) -> None:

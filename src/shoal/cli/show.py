@@ -15,6 +15,7 @@ from shoal.cli.output import open_writer
 from shoal.cli.progress import live_display, summary
 from shoal.cli.talk import print_json, say, status_json
 from shoal.cli.view import format_of
+from shoal.control import lost_job
 from shoal.core.model import JobState, JobStatus
 from shoal.core.url import parse_all
 from shoal.errors import InputError, NotFound
@@ -26,7 +27,6 @@ from shoal.store.pages import RowFilter
 from shoal.waits import nobody_works, waits_of
 from shoal.wiring import Platform, open_platform
 
-LOST = "Redis has lost job {job}, which has not ended; this rebuilds it: shoal recover {job}"
 NOBODY = "shoal resume {job}, or shoal worker"
 MOST_HINTS = 5
 WAITED_FOR = "Redis and the database"
@@ -54,7 +54,7 @@ def list_jobs(limit: int, *, json: bool) -> None:
     else:
         say("no jobs yet; start one with: shoal crawl https://books.example/")
     for job in lost[:MOST_HINTS]:
-        say(LOST.format(job=job))
+        say(str(lost_job(job)))
     if idle:
         say(f"no worker is alive, and {len(idle)} of these jobs run: {NOBODY.format(job=idle[0])}")
 
@@ -90,7 +90,7 @@ def _living_status(platform: Platform, job: str) -> JobStatus:
     """A job's status; sums that the database has kept of a job that Redis has lost are not it."""
     status = platform.control.status(job)
     if _lost(platform, [platform.control.job(job)]):
-        raise NotFound(LOST.format(job=job))
+        raise lost_job(job)
     return status
 
 

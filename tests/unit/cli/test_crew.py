@@ -35,7 +35,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def crew(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Crew]:
     """Its worker never gets beyond the start of Python."""
-    (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(600)")
+    (tmp_path / "sitecustomize.py").write_text("import signal; signal.pause()")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     made = Crew(settings, 1)
     yield made

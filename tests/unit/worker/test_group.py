@@ -9,14 +9,14 @@ import sys
 import pytest
 
 SCRIPT = """
-import json, os, signal, sys, time
+import json, os, signal, sys
 if sys.argv[1] == "without waitid":
     del os.waitid
 from shoal.worker.group import Group
+from tests.waiting import wait_until
 
 def wait(group):
-    while group.ended() is None:
-        time.sleep(0.01)
+    wait_until(lambda: group.ended() is not None)
     return group.ended()
 
 def lead(end, follower=False):
@@ -26,7 +26,7 @@ def lead(end, follower=False):
     os.setpgid(0, 0)
     if follower and not os.fork():
         os.write(tell, b"here")
-        time.sleep(60)
+        signal.pause()
     end()
     os._exit(1)
 
@@ -39,7 +39,7 @@ def number_is_taken(pid):
 
 hear, tell = os.pipe()
 alone, left = lead(lambda: os._exit(7))
-pid, killed = lead(lambda: time.sleep(60), follower=True)
+pid, killed = lead(signal.pause, follower=True)
 os.read(hear, 4)
 os.close(tell)
 alive = killed.ended()
