@@ -53,8 +53,23 @@ class Shoal:
         return {**plain, "SHOAL_HOME": str(self.home), "COLUMNS": "200", **dict(self.extra)}
 
     def run(self, *args: str, stdin: str = "", timeout_s: float = COMMAND_S) -> Done:
-        """A command to its end."""
+        """A command to its end; where variables of Python itself are set, in a Python that has read them."""
+        if any(name.startswith("PYTHON") for name, _ in self.extra):
+            return self._run_in_full(args, stdin, timeout_s)
         return Done(*forks().run(args, self.environment, REPOSITORY, stdin, timeout_s))
+
+    def _run_in_full(self, args: tuple[str, ...], stdin: str, timeout_s: float) -> Done:
+        ended = subprocess.run(
+            [sys.executable, "-m", "shoal", *args],
+            env=self.environment,
+            cwd=REPOSITORY,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        return Done(ended.returncode, ended.stdout, ended.stderr)
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         """A command in the background; the caller ends it."""

@@ -50,12 +50,17 @@ ABANDON = Mutant(
     "drops its fetches when it is told to stop",
     (
         (
-            "worker/slice.py",
-            "        await self._visits_end_or_stop()\n",
-            "        if self._stop.is_set():\n"
+            "worker/drain.py",
+            "        await self._visits_end_or_stop(deliverer)\n",
+            "        if self._sign.up:\n"
             "            [visit.cancel() for visit in self._desk.visits]\n"
             "            return\n"
-            "        await self._visits_end_or_stop()\n",
+            "        await self._visits_end_or_stop(deliverer)\n",
+        ),
+        (
+            "worker/drain.py",
+            "        left = [lease for lease in self._desk.leases() if lease not in but]\n",
+            "        left = [] if self._sign.up else [lease for lease in self._desk.leases() if lease not in but]\n",
         ),
     ),
     ("--only", "SIGTERM"),
@@ -65,12 +70,12 @@ FORGETFUL = Mutant(
     "forgets each hundredth link when it rebuilds",
     (
         (
-            "recovery.py",
+            "recovery/way_back.py",
             "log = structlog.get_logger()\n",
             "log = structlog.get_logger()\nimport itertools\n_LINKS = itertools.count()\n",
         ),
         (
-            "recovery.py",
+            "recovery/way_back.py",
             "        if candidates or duplicates:\n",
             "        candidates = [each for each in candidates if next(_LINKS) % 100 != 99]\n"
             "        if candidates or duplicates:\n",

@@ -11,7 +11,7 @@ from shoal.drill.verdict import Recovery, Verdict
 
 Cells = tuple[str, ...]
 SUMMARY: Cells = (
-    *("seed", "faults", "URLs", "lost", "doubled", "refetched", "rates kept", "reconciles"),
+    *("seed", "faults", "URLs", "lost", "doubled", "refetched", "leased anew", "rates kept", "reconciles"),
     *("longest recovery", "time", "holds"),
 )
 
@@ -52,7 +52,6 @@ def _fault_row(run: Run, recovery: Recovery) -> Cells:
 def verdict_table(run: Run) -> str:
     """What was promised, and what was found."""
     found, plan = run.verdict, run.evidence.plan
-    held = len({held.url for fault in run.evidence.faults for held in fault.held})
     worst = found.worst.describe() if found.worst else "nothing was asked"
     return _aligned(
         [
@@ -60,13 +59,18 @@ def verdict_table(run: Run) -> str:
             ("stored", str(found.stored), f"{len(run.evidence.unreadable)} without their bytes"),
             ("lost", str(len(found.lost)), ""),
             ("doubled", str(len(found.doubled)), ""),
-            ("refetched", str(found.refetched), f"{held} were leased at a fault, {len(found.unexplained)} were not"),
+            ("refetched", str(found.refetched), _reasons(found)),
             ("rates kept", _yes(found.rates_kept), f"worst: {worst}"),
             ("reconciles", _yes(found.reconciles), ""),
             ("longest recovery", _seconds(found.longest_s), f"at most {plan.most_recovery_s:g} s"),
             ("late, refused", str(run.evidence.late), f"{run.evidence.reaped} leases ran out"),
         ]
     )
+
+
+def _reasons(found: Verdict) -> str:
+    anew, without = len(found.leased_anew), len(found.unexplained)
+    return f"{found.leased} leased at a fault, {anew} leased again by an older Redis, {without} without a reason"
 
 
 def summary_table(runs: Sequence[Run]) -> str:
@@ -82,6 +86,7 @@ def summary_table(runs: Sequence[Run]) -> str:
                 str(len(found.lost)),
                 str(len(found.doubled)),
                 str(found.refetched),
+                str(len(found.leased_anew)),
                 _yes(found.rates_kept),
                 _yes(found.reconciles),
                 _seconds(found.longest_s),
@@ -105,6 +110,7 @@ def run_json(run: Run) -> dict[str, Any]:
         "lost": list(found.lost),
         "doubled": list(found.doubled),
         "refetched": found.refetched,
+        "leased_anew": list(found.leased_anew),
         "unexplained": list(found.unexplained),
         "rates_kept": found.rates_kept,
         "worst_excess": round(found.worst.excess, 3) if found.worst else None,

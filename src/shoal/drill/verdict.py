@@ -40,8 +40,12 @@ class Verdict:
     doubled: tuple[str, ...]
     refetched: int
     """Fetches beyond the first of each URL."""
+    leased: int
+    """Those of them whose URL had been leased at a fault."""
+    leased_anew: tuple[str, ...]
+    """URLs fetched again because an older Redis had forgotten that they were settled."""
     unexplained: tuple[str, ...]
-    """URLs fetched more often than faults hit their leases."""
+    """URLs fetched more often than faults hit their leases, for no such reason."""
     worst: Window | None
     """The window in which a host's rate was exceeded most."""
     rates_kept: bool
@@ -66,18 +70,22 @@ def judge(evidence: Evidence) -> Verdict:
     counts = Counter(evidence.rows)
     fetches = Counter(hit.url for hit in evidence.hits if hit.path != ROBOTS)
     worst = next(iter(worst_windows(evidence.hits, evidence.plan.rate)), None)
-    recoveries = _recoveries(evidence)
+    excess = _beyond_leases(fetches, evidence)
+    anew = _leased_anew(excess, evidence)
+    refetched = sum(fetches.values()) - len(fetches)
     findings = Verdict(
         urls=len(evidence.urls),
         stored=len(counts),
         lost=tuple(sorted(evidence.urls - counts.keys())),
         doubled=tuple(sorted(url for url, count in counts.items() if count > 1)),
-        refetched=sum(fetches.values()) - len(fetches),
-        unexplained=_unexplained(fetches, evidence),
+        refetched=refetched,
+        leased=refetched - sum(excess.values()),
+        leased_anew=tuple(sorted(anew)),
+        unexplained=tuple(sorted(excess.keys() - anew)),
         worst=worst,
         rates_kept=worst is None or worst.excess <= _allowed_excess(evidence, worst),
         reconciles=_reconciles(evidence, len(counts)),
-        recoveries=recoveries,
+        recoveries=_recoveries(evidence),
         problems=(),
     )
     return _with_problems(findings, evidence)
@@ -132,12 +140,11 @@ def _about_workers(_found: Verdict, evidence: Evidence) -> Iterator[str]:
 _ABOUT = (_about_pages, _about_the_crawl, _about_workers)
 
 
-def _unexplained(fetches: Mapping[str, int], evidence: Evidence) -> tuple[str, ...]:
+def _beyond_leases(fetches: Mapping[str, int], evidence: Evidence) -> dict[str, int]:
     """Each lease that is hit by a fault can cost one more fetch of its URL, and only one; a stop costs none."""
     costly = [fault.held for fault in evidence.faults if fault.kind.may_cost_fetches]
     held = Counter(held.url for held in frozenset[Held]().union(*costly))
-    excess = {url: count - 1 - held[url] for url, count in fetches.items() if count - 1 > held[url]}
-    return tuple(sorted(excess.keys() - _leased_anew(excess, evidence)))
+    return {url: count - 1 - held[url] for url, count in fetches.items() if count - 1 > held[url]}
 
 
 def _leased_anew(excess: Mapping[str, int], evidence: Evidence) -> set[str]:

@@ -99,7 +99,8 @@ def test_but_only_once_for_each_lease() -> None:
     plan = replace(PLAN, faults=2)
     assert judge(replace(GOOD, plan=plan, hits=hits, faults=(hit, twice))).unexplained == (URLS[3],)
     other_lease = replace(twice, held=_held(URLS[3], "2:1"))
-    assert judge(replace(GOOD, plan=plan, hits=hits, faults=(hit, other_lease))).unexplained == ()
+    found = judge(replace(GOOD, plan=plan, hits=hits, faults=(hit, other_lease)))
+    assert (found.unexplained, found.leased_anew, found.leased) == ((), (), found.refetched)
 
 
 @pytest.mark.parametrize("spoilt", [{"unreadable": (URLS[0],)}, {"dead": (f"{URLS[0]} (internal_error)",)}])
@@ -123,6 +124,7 @@ def test_a_redis_that_is_older_by_a_moment_may_lease_anew_what_was_settled_and_n
     most = PLAN.most_leased
     few = replace(GOOD, hits=(*GOOD.hits, *again[:most]), faults=(cut,))
     assert judge(few).unexplained == ()
+    assert (judge(few).leased, len(judge(few).leased_anew)) == (0, most)
     assert len(judge(replace(few, hits=(*GOOD.hits, *again[: most + 2]))).unexplained) == 2
     assert len(judge(replace(few, faults=(replace(cut, began=99.0),))).unexplained) == most  # all were asked after it
     assert judge(replace(few, hits=(*few.hits, _hit(URLS[0], 130.0)))).unexplained == (URLS[0],)
