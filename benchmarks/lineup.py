@@ -125,4 +125,4 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
         if not name.lower().endswith("_proxy") and not name.startswith(("SHOAL_", "PYTHON"))
     }
     path = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])
-    return kept | {"PYTHONPATH": path} | dict(extra)
+    return kept | {"PYTHONPATH": path, "SHOAL_EGRESS_ALLOW": "127.0.0.0/8"} | dict(extra)

@@ -10,13 +10,16 @@ import time
 
 import uvloop
 
+from shoal.core.egress import Egress
 from shoal.core.url import Base, Url, parse
 from shoal.extract.page import Html
+from shoal.fetch.guard import Guard
 from shoal.fetch.http import HttpClient
 from shoal.fetch.port import Client, FetchLimits
 
 CONCURRENCY = 128
 LIMITS = FetchLimits()
+LOOPBACK = "127.0.0.0/8"
 
 
 class Loop:
@@ -33,7 +36,7 @@ class Loop:
 
     async def crawl(self) -> float:
         """Fetch until nothing is left; returns the seconds it took."""
-        client = HttpClient("raw")
+        client = HttpClient("raw", Guard(Egress.read(LOOPBACK)))
         try:
             started = time.perf_counter()
             workers = [asyncio.create_task(self.work(client)) for _ in range(CONCURRENCY)]

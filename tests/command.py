@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 
 from tests.forks import forks
+from tests.guards import HERE
 from tests.waiting import wait_until
 
 REPOSITORY = Path(__file__).parent.parent
@@ -50,7 +51,7 @@ class Shoal:
     @property
     def environment(self) -> dict[str, str]:
         plain = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
-        return {**plain, "SHOAL_HOME": str(self.home), "COLUMNS": "200", **dict(self.extra)}
+        return {**plain, "SHOAL_HOME": str(self.home), "SHOAL_EGRESS_ALLOW": HERE, "COLUMNS": "200", **dict(self.extra)}
 
     def run(self, *args: str, stdin: str = "", timeout_s: float = COMMAND_S) -> Done:
         """A command to its end; where variables of Python itself are set, in a Python that has read them."""

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
+from shoal.core.egress import is_loopback
 from shoal.errors import InputError
 
 _SCHEMES = ("redis", "rediss", "unix")
@@ -30,6 +31,14 @@ class RedisUrls:
             return cls(broker or celery[0], celery[1], f"unix://{rest}?db={first + 2}")
         urls = [f"{scheme}://{rest}/{first + n}{options}" for n in range(3)]
         return cls(broker or urls[0], urls[1], urls[2])
+
+
+def is_here(url: str | None) -> bool:
+    """Is this Redis on this machine, like the workers that a command brings along?"""
+    if url is None:
+        return True
+    parts = urlsplit(url)
+    return parts.scheme == "unix" or is_loopback(parts.hostname or "")
 
 
 def _read(url: str) -> tuple[str, str, int, str]:

@@ -8,9 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from shoal import __version__
+from shoal.core.egress import Egress
 from shoal.core.manners import Manners
 from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE
 from shoal.core.values import RateText
@@ -100,6 +101,11 @@ class Settings(BaseModel):
     """A YAML file with limits of hosts; `shoal hosts set` and the API are stronger."""
     proxies_file: Path | None = None
     """A YAML file with proxy pools, which jobs can name."""
+    egress_allow: str = ""
+    """Networks, addresses and names that may be asked though they are not on the internet: `10.0.0.0/8,wiki.example`.
+    The same for the whole fleet."""
+    egress_deny: str = ""
+    """Networks and addresses that are never asked, whatever is allowed."""
     ledger_days: int = Field(default=14, ge=0, le=3650)
     """The ledger keeps who was asked when for so long; 0 keeps none."""
     ledger_rows: int = Field(default=5_000_000, ge=1_000)
@@ -113,6 +119,12 @@ class Settings(BaseModel):
     @classmethod
     def _weights_parse(cls, text: str) -> str:
         _read_weights(text)
+        return text
+
+    @field_validator("egress_allow", "egress_deny")
+    @classmethod
+    def _egress_parses(cls, text: str, info: ValidationInfo) -> str:
+        Egress.read(**{(info.field_name or "").removeprefix("egress_"): text})
         return text
 
     @field_validator("home", "archive_dir", "hosts_file", "proxies_file")
@@ -155,6 +167,10 @@ class Settings(BaseModel):
             by_domain=self.group_by == "domain",
             tenant_weights=_read_weights(self.tenant_weights),
         )
+
+    @property
+    def egress(self) -> Egress:
+        return Egress.read(self.egress_allow, self.egress_deny)
 
     @property
     def processes(self) -> int:

@@ -82,7 +82,7 @@ class Platform:
         way = WayBack(frontier, rebuild, jobs, pages, archive, ending.finalise, ring)
         recovery = Recovery(frontier, rebuild, epochs, jobs, pages, way)
         replays = Replays(frontier, jobs, pages, DeadLetters(engine), ending.finalise)
-        intake = Intake(frontier, watch, jobs, replays, ring, caps, ending.finalise, way)
+        intake = Intake(frontier, watch, jobs, replays, ring, caps, ending.finalise, way, settings.egress)
         control = Control(frontier, jobs, pages, intake, ending, ring)
         hosts = Hosts(frontier, watch, HostLimits(engine), HostFile(settings.hosts_file))
         ledger, keeping = Ledger(engine), Keeping(timedelta(days=settings.ledger_days), settings.ledger_rows)

@@ -21,6 +21,7 @@ from shoal.fetch.port import FetchLimits
 from shoal.frontier.proxies import Lent, ProxyDesk, Return, Want
 from shoal.proxy_pools import ProxyPools
 from shoal.worker.proxies import BATCH, Loan, ProxyLender
+from tests.guards import guard_of_loopback
 from tests.proxies import http_proxy, socks_proxy
 from tests.site.bookshop import Bookshop
 from tests.site.server import serve
@@ -228,7 +229,7 @@ def test_a_proxy_that_dies_is_left_and_the_others_carry_on(lender: ProxyLender, 
         return error.reason if error else "done"
 
     async def main(pool: ProxyPool, url: Url) -> list[str]:
-        client = HttpClient("x")
+        client = HttpClient("x", guard_of_loopback())
         outcomes = [await visit(client, pool, url) for _ in range(20)]
         await client.close()
         return outcomes

@@ -60,6 +60,7 @@ from shoal.worker.slice import Slice
 from shoal.worker.visit import Visitor
 from tests import servers
 from tests.contract.databases import DATABASES, a_database, a_sqlite
+from tests.guards import guard_of_loopback
 from tests.site.generated import LinkedSite, SlowSite, StatusSite
 from tests.site.reply import Reply, page, redirect
 from tests.site.server import serve
@@ -149,7 +150,7 @@ class Plant:
     async def _run(
         self, limits: SliceLimits, after: Callable[[Slice], object], at_the_end: Callable[[], object]
     ) -> SliceReport:
-        client = Flights(HttpClient("test"))
+        client = Flights(HttpClient("test", guard_of_loopback()))
         archive = ArchiveWriter(self.root, 10_000_000)
         with closing(archive), ThreadPoolExecutor(2) as threads:
             delivery = Delivery(self.frontier, self.pages, archive, self.ending.finalise)

@@ -35,6 +35,13 @@ def _name_of_a_pool(value: object) -> object:
     return value
 
 
+def _nothing(value: object) -> object:
+    """Who sends a job over the network is not at this machine's command line."""
+    if value:
+        raise ValueError("only on the command line; the operator allows addresses with SHOAL_EGRESS_ALLOW")
+    return value
+
+
 Pool = Annotated[PoolName | None, BeforeValidator(_name_of_a_pool)]
 MAX_LIMIT = 1_000
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="Rows of one answer.")]
@@ -192,6 +199,7 @@ class JobBody(JobSpec):
     headers: dict[str, Text] = Field(default_factory=dict, max_length=50)
     hosts: tuple[str, ...] = Field(default=(), max_length=1_000)
     trusted: tuple[str, ...] = Field(default=(), max_length=1_000)
+    local: Annotated[tuple[str, ...], BeforeValidator(_nothing)] = Field(default=(), max_length=0)
     allow: tuple[Text, ...] = Field(default=(), max_length=100)
     deny: tuple[Text, ...] = Field(default=(), max_length=100)
     name: Name = ""

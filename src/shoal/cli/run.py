@@ -21,7 +21,9 @@ from shoal.core.spec import JobSpec
 from shoal.core.url import Url, parse_all
 from shoal.errors import InputError
 from shoal.home import prepare_home
+from shoal.intake.reach import check_reach, with_local
 from shoal.proxy_pools import pools_of
+from shoal.redis_url import is_here
 from shoal.settings import Settings, read_settings
 
 DEFAULT_WORKERS = min(2, os.cpu_count() or 1)
@@ -177,6 +179,9 @@ def _start(spec: JobSpec, workers: int, detach: bool, view: View) -> None:
         raise InputError("no URLs given; for example: shoal crawl https://books.example/")
     view.check()
     settings = read_settings()
+    if is_here(settings.redis_url):
+        spec = with_local(spec, urls)
+    check_reach(settings.egress, urls, spec.local)
     pools_of(settings.proxies_file).check(spec.proxies)
     if workers and not detach and spec.proxies is None:  # a proxy may know names that we do not
         _look_up(urls)

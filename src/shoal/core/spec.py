@@ -109,6 +109,9 @@ class JobSpec(BaseModel):
     """Sent with each request of the job; Authorization and Cookie only to trusted origins."""
     trusted: tuple[str, ...] = ()
     """Origins (https://host) that may see secret headers, besides those of the URLs."""
+    local: tuple[str, ...] = ()
+    """Hosts on this machine (localhost:8080) that may be fetched from, besides those of the URLs. Only on the command
+    line; over the API the operator allows addresses."""
     proxies: Proxies | None = None
     """Fetch through proxies: the name of a pool that the operator has defined, or (not over the API) a pool of one's
     own: `list`, `file` or `template`."""
@@ -143,7 +146,7 @@ class JobSpec(BaseModel):
     def _numbers_are_no_booleans(cls, value: object) -> object:
         return no_boolean(value)
 
-    @field_validator("hosts")
+    @field_validator("hosts", "local")
     @classmethod
     def _hosts_are_names(cls, hosts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if info.context == STORED:

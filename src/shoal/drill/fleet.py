@@ -10,7 +10,7 @@ from pathlib import Path
 from shoal.cli.children import Child
 from shoal.drill import processes
 from shoal.drill.plan import GRACE_S, Plan
-from shoal.drill.site import contact_of
+from shoal.drill.site import LOOPBACK, contact_of
 from shoal.settings import PREFIX, Settings
 
 
@@ -92,6 +92,7 @@ def _variables(plan: Plan, redis_url: str) -> dict[str, str]:
         "SHOAL_LEASE_SECONDS": str(plan.lease_s),
         "SHOAL_GRACE_SECONDS": str(GRACE_S),
         "SHOAL_SOCKETS": str(plan.sockets),
+        "SHOAL_EGRESS_ALLOW": LOOPBACK,
         "SHOAL_BEAT": "true",
         "SHOAL_LOG_LEVEL": "info",
     }

@@ -16,7 +16,7 @@ from shoal.drill.owners import held_by
 from shoal.drill.plan import PARALLEL, Plan
 from shoal.drill.redis_server import RedisServer
 from shoal.drill.schedule import make_schedule
-from shoal.drill.site import Site
+from shoal.drill.site import LOOPBACK, Site
 from shoal.drill.witness import Witness
 from shoal.settings import Settings
 from shoal.wiring import open_platform
@@ -70,7 +70,7 @@ def _ground(plan: Plan, folder: Path) -> Generator[_Ground]:
         server = RedisServer(folder / "redis")
         stack.callback(server.kill)
         server.start()
-        settings = Settings(home=home, redis_url=server.url, lease_seconds=plan.lease_s)
+        settings = Settings(home=home, redis_url=server.url, lease_seconds=plan.lease_s, egress_allow=LOOPBACK)
         platform = stack.enter_context(open_platform(settings, rings=False))
         job = platform.intake.submit(_spec(plan, site)).job
         witness = Witness(platform, plan, job)

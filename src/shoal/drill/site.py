@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import cast
 
+LOOPBACK = "127.0.0.0/8"
 ROBOTS = "/robots.txt"
 _PAGE = "/page/"
 _FILLER = "<p>" + "The tide brings the same fish back to the same rocks. " * 24 + "</p>"

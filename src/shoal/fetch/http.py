@@ -16,6 +16,7 @@ from yarl import URL
 from shoal.core.proxies import Proxy
 from shoal.core.url import Url
 from shoal.errors import FetchError
+from shoal.fetch.guard import Guard
 from shoal.fetch.port import FetchLimits, Response
 from shoal.fetch.proxied import (
     WANTS_LOGIN,
@@ -33,52 +34,66 @@ ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 MAX_HEADER_BYTES = 32_768
 _PLAIN = Options()
+KEEPALIVE_S = 30.0
 _UNKNOWN_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
 class HttpClient:
     """One per event loop; keeps connections alive between fetches."""
 
-    def __init__(self, user_agent: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, user_agent: str, guard: Guard, tls: ssl.SSLContext | None = None) -> None:
         """`tls`: whom to trust, when it is not those whom the system trusts."""
         self._user_agent = user_agent
-        trusted: ssl.SSLContext | bool = tls or True
-        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30, ssl=trusted)
-        self._session = self._make_session(connector)
-        self._ways = Ways(self._make_session, trusted)
+        self._guard = guard
+        self._tls: ssl.SSLContext | bool = tls or True
+        self._session = self._make_session(guard.connector(keepalive_timeout=KEEPALIVE_S, ssl=self._tls))
+        self._local_session: aiohttp.ClientSession | None = None
+        self._ways = Ways(self._make_session, guard, self._tls)
         self._timeouts: dict[FetchLimits, aiohttp.ClientTimeout] = {}
 
     async def fetch(
-        self, url: Url, headers: Mapping[str, str], limits: FetchLimits, proxy: Proxy | None = None
+        self,
+        url: Url,
+        headers: Mapping[str, str],
+        limits: FetchLimits,
+        proxy: Proxy | None = None,
+        *,
+        local: bool = False,
     ) -> Response:
         """GET one URL, through a proxy if one is given; raises FetchError."""
         if proxy is not None:
             return await self._fetch_through(proxy, url, headers, limits)
         passage = Passage()
         try:
-            return await self._get(self._session, url, headers, limits, passage)
+            await self._guard.check(url.hostname, local=local)
+            session = self._session_for_local() if local else self._session
+            return await self._get(session, url, headers, limits, passage)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
             raise classify(exc, answered=passage.answered) from exc
 
     async def find_address(self, host: str) -> str:
         """The first address that a host's name leads to; raises FetchError."""
-        name = URL(f"http://{host}/").host or host
-        try:
-            found = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        except socket.gaierror as exc:
-            raise FetchError("dns_not_found" if exc.errno in _UNKNOWN_HOST else "dns_failed", str(exc)) from exc
-        except (OSError, UnicodeError) as exc:
-            raise FetchError("dns_failed", str(exc)) from exc
-        return str(sorted(address[4][0] for address in found)[0])
+        return min(await self._guard.find(_name_of(host)))
 
     async def close(self) -> None:
         """Close all connections."""
         await self._ways.close()
         await self._session.close()
+        if self._local_session:
+            await self._local_session.close()
+        self._guard.close()
+
+    def _session_for_local(self) -> aiohttp.ClientSession:
+        """Connections to this machine are not shared with who may not have them."""
+        if self._local_session is None:
+            connector = self._guard.connector(local=True, keepalive_timeout=KEEPALIVE_S, ssl=self._tls)
+            self._local_session = self._make_session(connector)
+        return self._local_session
 
     async def _fetch_through(self, proxy: Proxy, url: Url, headers: Mapping[str, str], limits: FetchLimits) -> Response:
         passage = Passage()
         try:
+            await self._check_through(url)
             async with self._ways.through(proxy, passage) as (session, options):
                 sent = {**headers, **login_headers(proxy, url)}
                 response = await self._get(session, url, sent, limits, passage, options)
@@ -88,6 +103,14 @@ class HttpClient:
         if response.status == WANTS_LOGIN and carries_openly(proxy, url):
             raise refusal(proxy)
         return response
+
+    async def _check_through(self, url: Url) -> None:
+        """A proxy looks names up itself, and may know some that we do not; one that leads astray for us is refused."""
+        try:
+            await self._guard.check(url.hostname)
+        except FetchError as exc:
+            if exc.reason == "blocked_address":
+                raise
 
     async def _get(
         self,
@@ -132,6 +155,10 @@ class HttpClient:
             )
             self._timeouts[limits] = timeout
         return timeout
+
+
+def _name_of(host: str) -> str:
+    return URL(f"http://{host}/").host or host
 
 
 async def _read(answer: aiohttp.ClientResponse, limits: FetchLimits) -> bytes:

@@ -70,9 +70,18 @@ class Client(Protocol):
     """Fetches one URL."""
 
     async def fetch(
-        self, url: Url, headers: Mapping[str, str], limits: FetchLimits, proxy: Proxy | None = None
+        self,
+        url: Url,
+        headers: Mapping[str, str],
+        limits: FetchLimits,
+        proxy: Proxy | None = None,
+        *,
+        local: bool = False,
     ) -> Response:
-        """GET one URL, through a proxy if one is given; raises FetchError."""
+        """GET one URL, through a proxy if one is given; raises FetchError.
+
+        `local`: it may be on this machine, as the person at its command line has said.
+        """
         ...
 
     async def find_address(self, host: str) -> str:

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 import aiohttp
-from aiohttp_socks import ProxyConnectionError, ProxyConnector, ProxyError, ProxyTimeoutError, ProxyType
+from aiohttp_socks import ProxyConnectionError, ProxyError, ProxyTimeoutError, ProxyType
 
 from shoal.core.proxies import Proxy
 from shoal.core.url import Url
 from shoal.errors import FetchError
+from shoal.fetch.guard import Guard
 
 WANTS_LOGIN = 407
 SOCKS_ERRORS: tuple[type[Exception], ...] = (ProxyError, ProxyConnectionError, ProxyTimeoutError)
@@ -68,8 +69,9 @@ class _SocksSession:
 class Ways:
     """Sessions through proxies."""
 
-    def __init__(self, make_session: MakeSession, tls: ssl.SSLContext | bool) -> None:
+    def __init__(self, make_session: MakeSession, guard: Guard, tls: ssl.SSLContext | bool) -> None:
         self._make_session = make_session
+        self._guard = guard
         self._tls = tls
         self._http: aiohttp.ClientSession | None = None
         self._socks: OrderedDict[Proxy, _SocksSession] = OrderedDict()
@@ -99,21 +101,20 @@ class Ways:
 
     def _http_session(self) -> aiohttp.ClientSession:
         if self._http is None:
-            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=KEEPALIVE_S, ssl=self._tls)
+            connector = self._guard.connector_to_proxies(keepalive_timeout=KEEPALIVE_S, ssl=self._tls)
             self._http = self._make_session(connector, _trace())
         return self._http
 
     def _socks_session(self, proxy: Proxy) -> _SocksSession:
         kept = self._socks.get(proxy)
         if kept is None:
-            connector = ProxyConnector(
+            connector = self._guard.connector_through_socks(
                 host=proxy.host,
                 port=proxy.port,
                 proxy_type=ProxyType.SOCKS5,
                 username=proxy.user or None,
                 password=proxy.password or None,
                 rdns=proxy.scheme == "socks5h",
-                limit=0,
                 keepalive_timeout=KEEPALIVE_S,
                 ssl=self._tls,
             )

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Protocol
 
 from shoal.core.access import DEFAULT_TENANT
+from shoal.core.egress import Egress
 from shoal.core.model import AdmitReport, Candidate, JobState, Request
 from shoal.core.scope import Scope
 from shoal.core.spec import JobSpec
@@ -23,6 +24,7 @@ from shoal.frontier.frontier import Frontier
 from shoal.frontier.watch import Watch
 from shoal.intake.ids import new_job_id, new_request_id
 from shoal.intake.lines import Added, Line, sort_out
+from shoal.intake.reach import check_reach
 from shoal.intake.replay import Replays
 from shoal.intake.ring import Ring, announce
 from shoal.store.claims import Claim, Claimed
@@ -94,6 +96,7 @@ class Intake:
         caps: Caps,
         finalise: Callable[[str], None],
         way: Way | None = None,
+        egress: Egress = Egress(),
     ) -> None:
         self._frontier = frontier
         self._watch = watch
@@ -104,6 +107,7 @@ class Intake:
         self._caps = caps
         self._finalise = finalise
         self._way = way
+        self._egress = egress
 
     # --- a new job -----------------------------------------------------------------------------------------------
 
@@ -112,6 +116,7 @@ class Intake:
         origin = origin or Origin(request_id=new_request_id())
         urls = parse_all(spec.urls, drop_tracking=spec.drop_tracking)
         _check_purpose(spec, urls)
+        check_reach(self._egress, urls, spec.local)
         self._check_room(len(urls))
         spec = _with_scope(spec, urls)
         new = NewJob(new_job_id(), spec, _now_ms(), origin.tenant, origin.request_id)
@@ -168,7 +173,7 @@ class Intake:
         return added
 
     def _add_batch(self, row: JobRow, scope: Scope, batch: list[Line], added: Added, done: list[int]) -> list[int]:
-        candidates, problems = sort_out(row.spec, scope, batch)
+        candidates, problems = sort_out(row.spec, scope, self._egress, batch)
         wanted = [candidate for candidate in candidates if isinstance(candidate, Request)]
         try:
             self._check_room(len(wanted))

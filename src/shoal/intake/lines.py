@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from shoal.core.egress import Egress
 from shoal.core.model import Candidate, Level, Rejected, Request
 from shoal.core.scope import Scope
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
 from shoal.errors import BadUrl
+from shoal.intake.reach import check_url
 
 SHOWN_PROBLEMS = 20
 
@@ -40,14 +42,17 @@ class Added:
             self.problems.append((line, problem))
 
 
-def sort_out(spec: JobSpec, scope: Scope, batch: Iterable[Line]) -> tuple[list[Candidate], list[tuple[int, str]]]:
-    """(what the frontier is asked to take, lines that are no URLs)"""
+def sort_out(
+    spec: JobSpec, scope: Scope, egress: Egress, batch: Iterable[Line]
+) -> tuple[list[Candidate], list[tuple[int, str]]]:
+    """(what the frontier is asked to take, lines that are no URLs, or none that may be asked)"""
     candidates, problems = list[Candidate](), list[tuple[int, str]]()
     for number, text, problem in batch:
         try:
             if text is None:
                 raise BadUrl(problem)
             url = parse(text, drop_tracking=spec.drop_tracking)
+            check_url(egress, url, spec.local)
         except BadUrl as exc:
             problems.append((number, str(exc)))
             continue

@@ -26,6 +26,8 @@ class JobContext:
     retry: RetryPolicy
     limits: FetchLimits
     secret_headers: frozenset[str] = frozenset()
+    local: frozenset[str] = frozenset()
+    """Hosts on this machine that may be asked."""
     request_id: str = ""
     """Of the submission; in every log line and row about the job."""
 
@@ -45,6 +47,7 @@ class JobContext:
                 max_body=spec.max_body,
             ),
             spec.secret_headers,
+            frozenset(spec.local),
             request_id,
         )
 

@@ -34,12 +34,18 @@ class Flights:
         return self._flying[visit] > 0
 
     async def fetch(
-        self, url: Url, headers: Mapping[str, str], limits: FetchLimits, proxy: Proxy | None = None
+        self,
+        url: Url,
+        headers: Mapping[str, str],
+        limits: FetchLimits,
+        proxy: Proxy | None = None,
+        *,
+        local: bool = False,
     ) -> Response:
         visit = _VISIT.get()
         self._flying[visit] += 1
         try:
-            return await self._client.fetch(url, headers, limits, proxy)
+            return await self._client.fetch(url, headers, limits, proxy, local=local)
         finally:
             self._flying[visit] -= 1
             if not self._flying[visit]:

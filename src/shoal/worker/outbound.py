@@ -27,7 +27,7 @@ class Outbound:
         """GET one URL the way the job wants it; raises FetchError."""
         pool = context.spec.proxies
         if pool is None:
-            return await self._client.fetch(url, headers, limits)
+            return await self._client.fetch(url, headers, limits, local=url.host in context.local)
         loan = await self._lender.borrow(context.job, pool, url, limits.total + SLACK)
         verdict = Verdict.NONE
         try:

@@ -18,6 +18,7 @@ from types import FrameType
 import uvloop
 
 from shoal.core.model import Lane
+from shoal.fetch.guard import Guard
 from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
 from shoal.frontier.proxies import ProxyDesk
@@ -76,7 +77,7 @@ class Runtime:
         self._platform = platform
         self._loop = uvloop.new_event_loop()
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sync")
-        self._client = Flights(self._loop.run_until_complete(_make_client(settings.user_agent)))
+        self._client = Flights(self._loop.run_until_complete(_make_client(settings)))
         self._archive = ArchiveWriter(
             settings.archive_path, settings.segment_bytes, owner_of(settings.sql_url, settings.archive_path)
         )
@@ -214,5 +215,5 @@ def _termination_waits() -> Generator[Termination]:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-async def _make_client(user_agent: str) -> HttpClient:
-    return HttpClient(user_agent)
+async def _make_client(settings: Settings) -> HttpClient:
+    return HttpClient(settings.user_agent, Guard(settings.egress))

@@ -29,6 +29,7 @@ from shoal.core.url import Url, parse
 from shoal.errors import FetchError
 from shoal.fetch.http import HttpClient, classify
 from shoal.fetch.port import FetchLimits, Response
+from tests.guards import guard_of_loopback
 from tests.site.generated import StatusSite
 from tests.site.reply import Reply
 from tests.site.server import serve
@@ -131,7 +132,7 @@ def fetch(
     async def main() -> tuple[Response, Peer]:
         async with AsyncExitStack() as stack:
             peer = await stack.enter_async_context(scripted(script))
-            client = HttpClient("Shoal-Test/1.0")
+            client = HttpClient("Shoal-Test/1.0", guard_of_loopback())
             stack.push_async_callback(client.close)
             return await client.fetch(peer.url(target), headers or {}, limits), peer
 
@@ -149,7 +150,7 @@ def failure(script: Script, limits: FetchLimits = PATIENT) -> FetchError:
 
 def fetch_url(url: str, limits: FetchLimits = PATIENT) -> Response:
     async def main() -> Response:
-        client = HttpClient("Shoal-Test/1.0")
+        client = HttpClient("Shoal-Test/1.0", guard_of_loopback())
         try:
             return await client.fetch(parse(url), {}, limits)
         finally:
@@ -259,7 +260,7 @@ def test_the_target_goes_out_exactly_as_it_was_fingerprinted(target: str) -> Non
 def test_cookies_are_not_sent_back() -> None:
     async def main() -> Peer:
         async with scripted(says(HEAD + b"Set-Cookie: a=1; Path=/\r\nContent-Length: 0\r\n\r\n")) as peer:
-            client = HttpClient("x")
+            client = HttpClient("x", guard_of_loopback())
             for _ in range(2):
                 # By name: for bare addresses a cookie jar would keep nothing anyway.
                 await client.fetch(parse(f"http://localhost:{peer.port}/"), {}, PATIENT)
@@ -276,7 +277,7 @@ def test_connections_are_kept_and_all_closed_at_the_end() -> None:
     with serve(site) as server:
 
         async def main() -> list[bytes]:
-            client = HttpClient("x")
+            client = HttpClient("x", guard_of_loopback())
             bodies = [(await client.fetch(parse(server.url), {}, PATIENT)).wire_body for _ in range(3)]
             await client.close()
             return bodies
@@ -350,7 +351,7 @@ def test_a_trickle_does_not_outlast_the_total_deadline(start: bytes, drop: bytes
 def test_each_fetch_has_deadlines_of_its_own() -> None:
     async def main() -> tuple[str, bytes]:
         async with scripted(says(HEAD + b"Content-Length: 5\r\n\r\nhello")) as quick, scripted(says()) as silent:
-            client = HttpClient("x")
+            client = HttpClient("x", guard_of_loopback())
             with pytest.raises(FetchError) as caught:
                 await client.fetch(silent.url(), {}, SILENT)
             response = await client.fetch(quick.url(), {}, PATIENT)
@@ -471,7 +472,7 @@ def test_a_port_that_does_not_speak_tls_fails_the_handshake() -> None:
             writer.close()
 
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        client = HttpClient("x")
+        client = HttpClient("x", guard_of_loopback())
         with pytest.raises(FetchError) as caught:
             await client.fetch(parse(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"), {}, PATIENT)
         await client.close()

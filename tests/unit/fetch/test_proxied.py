@@ -24,6 +24,7 @@ from shoal.fetch import proxied
 from shoal.fetch.http import HttpClient
 from shoal.fetch.port import FetchLimits, Response
 from shoal.fetch.proxied import SOCKS_ERRORS
+from tests.guards import guard_of_loopback
 from tests.proxies import Identity, http_proxy, socks_proxy
 
 T = TypeVar("T")
@@ -111,7 +112,7 @@ def fetch(
     url: str, proxy: str | Proxy, tls: ssl.SSLContext | None = None, limits: FetchLimits = LIMITS, times: int = 1
 ) -> Response:
     async def main() -> Response:
-        client = HttpClient("Shoal-Test/1.0", tls)
+        client = HttpClient("Shoal-Test/1.0", guard_of_loopback(), tls)
         through = read_proxy(proxy) if isinstance(proxy, str) else proxy
         try:
             for _ in range(times - 1):
@@ -343,7 +344,7 @@ def test_only_the_socks_sessions_used_last_are_kept(target: Target, monkeypatch:
     url = parse(f"http://127.0.0.1:{target.port}/")
 
     async def main(proxies: list[Proxy]) -> None:
-        client = HttpClient("x")
+        client = HttpClient("x", guard_of_loopback())
         for proxy in [*proxies, proxies[-1]]:
             await client.fetch(url, {}, LIMITS, proxy)
         together = await asyncio.gather(*(client.fetch(url, {}, LIMITS, proxy) for proxy in proxies))

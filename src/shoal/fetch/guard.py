@@ -1,0 +1,227 @@
+"""The egress guard: no connection of a fetch is made but through here.
+
+A name is looked up once, every answer is judged, and connections go to exactly the addresses that were judged: the
+connectors of all sessions resolve names from this memory. Each fetch is judged, also one that finds an open connection,
+and so is each hop of a redirect, which is a fetch of its own. The last gate is where a socket is made: it sees the very
+address, wherever it has come from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp_socks import ProxyConnector
+
+from shoal.core.address import NEVER, kind_of, read_address
+from shoal.core.egress import HINT, Egress
+from shoal.errors import FetchError
+
+KEEP_S = 60.0
+"""The system says nothing about how long an answer holds."""
+KEEP_MISS_S = 10.0
+"""That a name does not exist is remembered for so long."""
+KEEP_FAILURE_S = 1.0
+MAX_NAMES = 10_000
+LOOKUP_S = 10.0
+"""Nobody waits longer than this for a name server."""
+LOOKUPS_AT_ONCE = 32
+"""Slow name servers hold up other names only beyond this."""
+_UNKNOWN_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+_NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+
+Lookup = Callable[[str], list[str]]
+
+
+def ask_system(name: str) -> list[str]:
+    """The addresses of a name, as this machine knows them."""
+    found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    return list(dict.fromkeys(str(address[4][0]) for address in found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    addresses: tuple[str, ...]
+    error: FetchError | None
+    until: float
+
+
+class Names:
+    """What names lead to: looked up once, remembered for a while, failures too."""
+
+    def __init__(self, lookup: Lookup = ask_system) -> None:
+        self._lookup = lookup
+        self._answers: dict[str, _Answer] = {}
+        self._under_way: dict[str, asyncio.Task[_Answer]] = {}
+        self._threads = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="names")
+
+    async def find(self, name: str) -> tuple[str, ...]:
+        """All addresses of a name; raises FetchError."""
+        answer = self._answers.get(name)
+        if answer is None or answer.until <= time.monotonic():
+            answer = await self._ask_once(name)
+        if answer.error is not None:
+            raise FetchError(answer.error.reason, str(answer.error.detail))
+        return answer.addresses
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _ask_once(self, name: str) -> _Answer:
+        """Whoever asks meanwhile waits for the same answer, and nobody's giving up takes it from the others."""
+        task = self._under_way.get(name)
+        if task is None:
+            task = self._under_way[name] = asyncio.create_task(self._ask(name))
+            task.add_done_callback(lambda _: self._under_way.pop(name, None))
+        try:
+            async with asyncio.timeout(LOOKUP_S):
+                return await asyncio.shield(task)
+        except TimeoutError as exc:
+            raise FetchError("dns_failed", f"{name}: no answer from a name server in {LOOKUP_S:g} s") from exc
+
+    async def _ask(self, name: str) -> _Answer:
+        loop = asyncio.get_running_loop()
+        try:
+            addresses = await loop.run_in_executor(self._threads, self._lookup, name)
+            answer = _Answer(tuple(addresses), None, time.monotonic() + KEEP_S)
+        except socket.gaierror as exc:
+            unknown = exc.errno in _UNKNOWN_HOST
+            error = FetchError("dns_not_found" if unknown else "dns_failed", f"{name}: {exc.strerror}")
+            answer = _Answer((), error, time.monotonic() + (KEEP_MISS_S if unknown else KEEP_FAILURE_S))
+        except UnicodeError as exc:
+            error = FetchError("dns_not_found", f"{name[:100]!r} cannot be a host's name: {exc}")
+            answer = _Answer((), error, time.monotonic() + KEEP_MISS_S)
+        except OSError as exc:
+            answer = _Answer((), FetchError("dns_failed", str(exc)), time.monotonic() + KEEP_FAILURE_S)
+        if len(self._answers) >= MAX_NAMES:
+            self._answers.clear()
+        self._answers[name] = answer
+        return answer
+
+
+class Guard:
+    """Judges, and makes the connectors of all sessions."""
+
+    def __init__(self, egress: Egress, lookup: Lookup = ask_system) -> None:
+        self._egress = egress
+        self._names = Names(lookup)
+
+    async def check(self, host: str, *, local: bool = False) -> None:
+        """May this host (without its port) be asked? Raises FetchError."""
+        if address := read_address(host):
+            if why := self._egress.refuses(address, local=local):
+                raise _blocked(host, why)
+            return
+        await self.judged(host, local=local)
+
+    async def judged(self, name: str, *, local: bool = False) -> tuple[str, ...]:
+        """The addresses of a name that may be asked; raises FetchError when there are none."""
+        found = await self._names.find(name)
+        refusals = {text: self._why(text, name, local=local) for text in found}
+        allowed = tuple(text for text, why in refusals.items() if not why)
+        if not allowed:
+            text, why = next(iter(refusals.items()), ("no address", "none"))
+            raise _blocked(f"{name} ({text})", why)
+        return allowed
+
+    async def find(self, name: str) -> tuple[str, ...]:
+        """The addresses of a name, whatever they are, to tell hosts apart by; raises FetchError."""
+        return (name.strip("[]"),) if read_address(name) else await self._names.find(name)
+
+    def connector(self, *, local: bool = False, **options: Any) -> aiohttp.TCPConnector:
+        """For sessions that ask hosts: it connects to judged addresses only."""
+        resolver = _Resolver(lambda name: self.judged(name, local=local))
+
+        def gate(text: str) -> str:
+            return "" if resolver.has_judged(text) else self._why(text, "", local=local)
+
+        return aiohttp.TCPConnector(
+            resolver=resolver, socket_factory=_gated(gate), use_dns_cache=False, limit=0, **options
+        )
+
+    def connector_to_proxies(self, **options: Any) -> aiohttp.TCPConnector:
+        """For sessions that ask proxies, which the operator has chosen: they may be anywhere but where nobody is."""
+        return aiohttp.TCPConnector(
+            resolver=_Resolver(self._names.find),
+            socket_factory=_gated(_never),
+            use_dns_cache=False,
+            limit=0,
+            **options,
+        )
+
+    def connector_through_socks(self, *, rdns: bool, **options: Any) -> ProxyConnector:
+        """Through a SOCKS proxy: names that are ours to look up reach it as judged addresses."""
+        return _SocksConnector(None if rdns else _Resolver(self.judged), rdns=rdns, limit=0, **options)
+
+    def close(self) -> None:
+        self._names.close()
+
+    def _why(self, text: str, name: str, *, local: bool) -> str:
+        address = read_address(text)
+        return "unreadable" if address is None else self._egress.refuses(address, name, local=local)
+
+
+class _SocksConnector(ProxyConnector):
+    """One that hands judged addresses over, where it does not leave names to the proxy."""
+
+    def __init__(self, resolver: AbstractResolver | None, **options: Any) -> None:
+        super().__init__(use_dns_cache=False, **options)
+        if resolver:
+            self._resolver = resolver
+
+
+class _Resolver(AbstractResolver):
+    """aiohttp's way to ask us for addresses."""
+
+    def __init__(self, find: Callable[[str], Any]) -> None:
+        self._find = find
+        self._judged: dict[str, None] = {}
+
+    def has_judged(self, text: str) -> bool:
+        return text in self._judged
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        addresses: tuple[str, ...] = await self._find(host)
+        if len(self._judged) > MAX_NAMES:
+            self._judged.clear()
+        self._judged.update(dict.fromkeys(addresses))
+        return [
+            ResolveResult(hostname=host, host=text, port=port, family=_family(text), proto=0, flags=_NUMERIC)
+            for text in addresses
+        ]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _gated(gate: Callable[[str], str]) -> Callable[[tuple[Any, ...]], socket.socket]:
+    def make(info: tuple[Any, ...]) -> socket.socket:
+        family, kind, proto, _, place = info
+        if why := gate(str(place[0])):
+            raise _blocked(str(place[0]), why)
+        return socket.socket(family, kind, proto)
+
+    return make
+
+
+def _never(text: str) -> str:
+    address = read_address(text)
+    kind = kind_of(address) if address else "unreadable"
+    return kind if kind in NEVER or address is None else ""
+
+
+def _blocked(what: str, why: str) -> FetchError:
+    return FetchError("blocked_address", f"{what} is not on the internet ({why}); {HINT}")
+
+
+def _family(text: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in text else socket.AF_INET
