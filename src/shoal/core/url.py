@@ -10,6 +10,9 @@ Canonical form, which is also what is fetched:
 - a trailing dot of the host name is dropped;
 - tracking parameters (`utm_*`, `gclid`, …) are dropped only when the job asks for it.
 
+What a person or a program submits must leave no doubt about its host: URLs that parsers read differently (backslashes,
+a user name, odd digits, `http:/host`) are refused. Links on pages are read as browsers do.
+
 Nothing that a server could see as another page is changed by default: the order of parameters, doubled or trailing
 slashes, upper and lower case in paths and `index.html` stay as they are.
 """
@@ -33,6 +36,8 @@ _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 _TRIPLET = re.compile("%[0-9A-Fa-f]{2}")
 _OPEN_ESCAPE = re.compile(r"%[0-9A-Fa-f]?\Z")
 _UNUSABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_PLAIN = re.compile(r"https?://([a-z0-9._~-]+)(?::[0-9]*)?(?=[/?#]|\Z)", re.IGNORECASE)
+_AUTHORITY = re.compile(r"[a-z]+:([/\\]*)([^/\\?#]*)", re.IGNORECASE)
 _TRACKING = re.compile(
     r"^(utm_[a-z_]+|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|twclid|ttclid|igshid|mc_cid|mc_eid|"
     r"_hsenc|_hsmi|mkt_tok|oly_anon_id|oly_enc_id|vero_id|wickedid|_openstat)$",
@@ -92,6 +97,8 @@ def parse(text: str, *, drop_tracking: bool = False) -> Url:
     except ValueError as exc:
         raise BadUrl(_why_unparsable(stripped)) from exc
     url = _canonical(parsed, drop_tracking=drop_tracking)
+    if doubt := _doubt(stripped, url):
+        raise BadUrl(f"{doubt}: {_shown(stripped)!r}")
     if url.chars > MAX_URL_CHARS:
         raise BadUrl(_too_long(str(url)))
     return url
@@ -165,6 +172,28 @@ def _canonical(parsed: can_ada.URL, *, drop_tracking: bool) -> Url:
     if "?" in target:
         target = _normal_query(target, drop_tracking=drop_tracking)
     return Url(scheme, _normal_host(host), slash + target)
+
+
+def _doubt(text: str, url: Url) -> str:
+    """Why another parser may find another host in this text; empty when none can."""
+    plain = _PLAIN.match(text)
+    if "\\" in re.split("[?#]", text, maxsplit=1)[0]:
+        return "URL with a backslash, which some read as a slash; write / or %5C"
+    if plain and plain[1].rstrip(".").lower() == url.hostname:
+        return ""
+    found = _AUTHORITY.match(text)
+    slashes, authority = found.groups() if found else ("", "")
+    if slashes != "//":
+        return f"URL without // before its host; did you mean {url}?"
+    if "@" in authority:
+        return "URL with an @ before its host; leave it out"
+    if "%" in authority:
+        return f"URL with an escaped host; write {url.hostname}"
+    if url.hostname[-1].isdigit() and authority.partition(":")[0].rstrip(".") != url.hostname:
+        return f"URL with an address in an unusual form; write {url.hostname}"
+    if any(char.isnumeric() and not char.isascii() for char in authority):
+        return f"URL with unusual digits in its host; write {url.hostname}"
+    return ""
 
 
 def _normal_host(host: str) -> str:

@@ -149,7 +149,7 @@ class Guard:
     def connector_to_proxies(self, **options: Any) -> aiohttp.TCPConnector:
         """For sessions that ask proxies, which the operator has chosen: they may be anywhere but where nobody is."""
         return aiohttp.TCPConnector(
-            resolver=_Resolver(self._names.find),
+            resolver=_Resolver(self._find_proxy),
             socket_factory=_gated(_never),
             use_dns_cache=False,
             limit=0,
@@ -162,6 +162,13 @@ class Guard:
 
     def close(self) -> None:
         self._names.close()
+
+    async def _find_proxy(self, name: str) -> tuple[str, ...]:
+        """That a proxy's name leads nowhere says nothing about the host."""
+        try:
+            return await self._names.find(name)
+        except FetchError as exc:
+            raise OSError(None, exc.detail) from exc
 
     def _why(self, text: str, name: str, *, local: bool) -> str:
         address = read_address(text)

@@ -16,9 +16,6 @@ from shoal.errors import BadUrl
         ("http://example.com", "http://example.com/"),
         ("HTTP://EXAMPLE.com/Path", "http://example.com/Path"),
         ("  http://a/ \n", "http://a/"),
-        ("http:a/b", "http://a/b"),
-        ("http:/a/b", "http://a/b"),
-        ("http:////a//b", "http://a//b"),
         ("http://a?b", "http://a/?b"),
         ("http://a:80/", "http://a/"),
         ("https://a:443/", "https://a/"),
@@ -27,8 +24,6 @@ from shoal.errors import BadUrl
         ("http://a:/", "http://a/"),
         ("http://a:08080/", "http://a:8080/"),
         ("http://a:65535/", "http://a:65535/"),
-        ("http://@a/", "http://a/"),
-        ("http://:@a/", "http://a/"),
     ],
 )
 def test_scheme_host_and_port_have_one_form(text: str, canonical: str) -> None:
@@ -67,7 +62,6 @@ def test_fragments_and_empty_queries_are_dropped_and_nothing_else_of_a_query(tex
         ("/..;/b", "/..;/b"),
         ("/..%2Fb", "/..%2Fb"),
         ("/...", "/..."),
-        ("\\b\\..\\c", "/c"),
         ("/b//../c", "/b/c"),
     ],
 )
@@ -167,20 +161,12 @@ def test_tracking_parameters_are_dropped_when_asked(target: str, canonical: str)
         ("XN--BCHER-KVA.example", "xn--bcher-kva.example"),
         ("faß.de", "xn--fa-hia.de"),
         ("münchen。de", "xn--mnchen-3ya.de"),
-        ("①②.com", "12.com"),
-        ("ex%61mple.com", "example.com"),
         ("💩.la", "xn--ls8h.la"),
         ("under_score.example", "under_score.example"),
         ("example.com.", "example.com"),
         ("example.com.:8080", "example.com:8080"),
         ("127.0.0.1", "127.0.0.1"),
         ("127.0.0.1.", "127.0.0.1"),
-        ("127.1", "127.0.0.1"),
-        ("1.2.3", "1.2.0.3"),
-        ("2130706433", "127.0.0.1"),
-        ("0x7f.1", "127.0.0.1"),
-        ("0177.0.0.01", "127.0.0.1"),
-        ("0x", "0.0.0.0"),
         ("1e3", "1e3"),
         ("[::1]", "[::1]"),
         ("[0:0:0:0:0:0:0:1]:8080", "[::1]:8080"),
@@ -190,6 +176,45 @@ def test_tracking_parameters_are_dropped_when_asked(target: str, canonical: str)
 )
 def test_a_host_has_one_name(written: str, host: str) -> None:
     assert parse(f"http://{written}/").host == host
+
+
+@pytest.mark.parametrize(
+    ("text", "read_as", "word"),
+    [
+        ("http:a/b", "http://a/b", "without //"),
+        ("http:/a/b", "http://a/b", "without //"),
+        ("http:////a//b", "http://a//b", "without //"),
+        ("http:/127.0.0.1/", "http://127.0.0.1/", "without //"),
+        ("http://@a/", "http://a/", "an @"),
+        ("http://:@a/", "http://a/", "an @"),
+        ("http://a\\b\\..\\c", "http://a/c", "backslash"),
+        ("http://a\\@b/", "http://a/@b/", "backslash"),
+        ("http://a/b\\c", "http://a/b/c", "backslash"),
+        ("http:\\\\a/", "http://a/", "backslash"),
+        ("http://①②.com/", "http://12.com/", "unusual digits"),
+        ("http://①②⑦.⓪.⓪.①/", "http://127.0.0.1/", "unusual form"),
+        ("http://ex%61mple.com/", "http://example.com/", "escaped host"),
+        ("http://127.0.0.%31/", "http://127.0.0.1/", "escaped host"),
+        ("http://127.1/", "http://127.0.0.1/", "unusual form"),
+        ("http://1.2.3/", "http://1.2.0.3/", "unusual form"),
+        ("http://2130706433/", "http://127.0.0.1/", "unusual form"),
+        ("http://0x7f.1:80/", "http://127.0.0.1/", "unusual form"),
+        ("http://0177.0.0.01/", "http://127.0.0.1/", "unusual form"),
+        ("http://0x/", "http://0.0.0.0/", "unusual form"),
+        ("http://127。0。0。1/", "http://127.0.0.1/", "unusual form"),
+    ],
+)
+def test_a_host_that_parsers_disagree_on_is_refused_and_a_link_to_it_read_as_browsers_do(
+    text: str, read_as: str, word: str
+) -> None:
+    with pytest.raises(BadUrl, match=word):
+        parse(text)
+    assert str(Base("https://elsewhere.example/").join(text)) == read_as
+    assert str(parse(read_as)) == read_as
+
+
+def test_a_backslash_in_a_query_is_in_nobodys_way() -> None:
+    assert str(parse("http://a/b?c=\\d")) == "http://a/b?c=\\d"
 
 
 @pytest.mark.parametrize(
