@@ -104,6 +104,7 @@ _NOT_ASKED = frozenset(
             "proxy_gateway",
             "proxy_wait",
             "bad_url",
+            "blocked_address",
         ),
     }
 )
