@@ -51,10 +51,15 @@ class Server:
 
 @contextmanager
 def serve(
-    site: Responder, hosts: Sequence[str] = LOCAL, *, port: int = 0, log: Path | str | None = None
+    site: Responder,
+    hosts: Sequence[str] = LOCAL,
+    *,
+    port: int = 0,
+    log: Path | str | None = None,
+    isolated: bool = False,
 ) -> Generator[Server]:
-    """Serves in a background thread for as long as the block runs."""
-    with HitLog(log) as hits, _listening(hosts, port) as sockets, closing(new_loop()) as loop:
+    """Serves in a background thread for as long as the block runs; `isolated`: on a network of the test's own."""
+    with HitLog(log) as hits, _listening(hosts, port, isolated=isolated) as sockets, closing(new_loop()) as loop:
         front = Front(site, hits)
         stop = asyncio.Event()
         thread = Thread(target=loop.run_until_complete, args=(_accept(front, sockets, stop),), daemon=True)
@@ -109,8 +114,8 @@ async def _accept(front: Front, sockets: Sequence[socket.socket], stop: asyncio.
 
 
 @contextmanager
-def _listening(hosts: Sequence[str], port: int) -> Generator[list[socket.socket]]:
-    addresses = [_loopback(host) for host in hosts]
+def _listening(hosts: Sequence[str], port: int, *, isolated: bool = False) -> Generator[list[socket.socket]]:
+    addresses = [host if isolated else _loopback(host) for host in hosts]
     with ExitStack() as stack:
         sockets = _bind_all(list(dict.fromkeys(addresses)), port)
         for each in sockets:

@@ -71,6 +71,14 @@ class HttpClient:
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
             raise classify(exc, answered=passage.answered) from exc
 
+    async def check(self, url: Url, *, local: bool = False) -> None:
+        """Raise FetchError when the host may not be asked; a name that leads nowhere is none of this."""
+        try:
+            await self._guard.check(url.hostname, local=local)
+        except FetchError as exc:
+            if exc.reason == "blocked_address":
+                raise
+
     async def find_address(self, host: str) -> str:
         """The first address that a host's name leads to; raises FetchError."""
         return min(await self._guard.find(_name_of(host)))
@@ -93,7 +101,7 @@ class HttpClient:
     async def _fetch_through(self, proxy: Proxy, url: Url, headers: Mapping[str, str], limits: FetchLimits) -> Response:
         passage = Passage()
         try:
-            await self._check_through(url)
+            await self.check(url)  # the proxy may know names that we do not; one that leads us astray is refused
             async with self._ways.through(proxy, passage) as (session, options):
                 sent = {**headers, **login_headers(proxy, url)}
                 response = await self._get(session, url, sent, limits, passage, options)
@@ -103,14 +111,6 @@ class HttpClient:
         if response.status == WANTS_LOGIN and carries_openly(proxy, url):
             raise refusal(proxy)
         return response
-
-    async def _check_through(self, url: Url) -> None:
-        """A proxy looks names up itself, and may know some that we do not; one that leads astray for us is refused."""
-        try:
-            await self._guard.check(url.hostname)
-        except FetchError as exc:
-            if exc.reason == "blocked_address":
-                raise
 
     async def _get(
         self,

@@ -84,6 +84,10 @@ class Client(Protocol):
         """
         ...
 
+    async def check(self, url: Url, *, local: bool = False) -> None:
+        """Raise FetchError when the host may not be asked."""
+        ...
+
     async def find_address(self, host: str) -> str:
         """The address that a host's name leads to; raises FetchError."""
         ...

@@ -27,7 +27,7 @@ def check_url(egress: Egress, url: Url, local: Iterable[str]) -> None:
 
 def with_local(spec: JobSpec, urls: Iterable[Url]) -> JobSpec:
     """The job of somebody at this machine, who has named hosts on it in so many words: those may be asked."""
-    named = (*spec.local, *spec.hosts, *(url.host for url in urls))
+    named = (*spec.local, *(url.host for url in urls))
     local = dict.fromkeys(host for host in named if is_loopback(Url("http", host, "/").hostname))
     return spec.model_copy(update={"local": tuple(local)})
 

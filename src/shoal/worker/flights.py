@@ -51,6 +51,9 @@ class Flights:
             if not self._flying[visit]:
                 del self._flying[visit]
 
+    async def check(self, url: Url, *, local: bool = False) -> None:
+        await self._client.check(url, local=local)
+
     async def find_address(self, host: str) -> str:
         return await self._client.find_address(host)
 

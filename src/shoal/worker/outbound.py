@@ -40,6 +40,10 @@ class Outbound:
         finally:
             self._lender.give_back(loan, verdict)
 
+    async def check(self, context: JobContext, url: Url) -> None:
+        """Raise FetchError when the job may not ask this host."""
+        await self._client.check(url, local=url.host in context.local)
+
     async def find_address(self, host: str) -> str:
         """Where a host lives; raises FetchError."""
         return await self._client.find_address(host)

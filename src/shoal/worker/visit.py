@@ -81,6 +81,7 @@ class Visitor:
             raise FetchError("host_down", "its host could not be reached for a while, also not by probes")
         if request.losses >= MAX_LOSSES:
             raise FetchError("worker_lost", f"{request.losses} workers were lost while they fetched it")
+        await self._outbound.check(context, request.url)
         if context.spec.robots:
             refusal = await self._ask_robots(context, lease, inquiry)
             if refusal is not None:
