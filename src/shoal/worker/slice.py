@@ -31,6 +31,7 @@ from shoal.worker.kit import SliceLimits, SliceReport, SliceTools
 from shoal.worker.outage import Outages, Place
 from shoal.worker.renewal import renew_all
 from shoal.worker.result import Result, given_up, put_off
+from shoal.worker.stored import StoredPage
 
 log = structlog.get_logger()
 
@@ -178,13 +179,14 @@ class Slice:
     async def _start_all(self, leases: Sequence[Lease]) -> None:
         try:
             await self._load_contexts(leases)
+            stored = await self._find_stored(leases)
         except Unavailable:
             await self._drain.give_back(list(leases))
             self._desk.arriving = ()
             raise
         self._desk.arriving = ()
         for lease in leases:
-            self._start(lease)
+            self._start(lease, stored.get((lease.job, lease.request.url.fingerprint)))
 
     async def _reap(self) -> None:
         returned, ended = await self._tools.in_thread(self._tools.frontier.reap)
@@ -197,18 +199,29 @@ class Slice:
             if context is not None:
                 self._contexts[job] = context
 
+    async def _find_stored(self, leases: Sequence[Lease]) -> dict[tuple[str, int], StoredPage]:
+        """Who had these before may have stored their pages, and was lost behind that."""
+        shelf = self._tools.stored
+        lost = [lease for lease in leases if lease.request.losses and lease.job in self._contexts]
+        if not lost or shelf is None:
+            return {}
+        contexts = {lease.job: self._contexts[lease.job] for lease in lost}  # not ours alone: jobs end meanwhile
+        return await self._tools.in_thread(lambda: shelf.among(lost, contexts))
+
     # --- visiting -----------------------------------------------------------------------------------------------
 
-    def _start(self, lease: Lease) -> None:
-        task = asyncio.create_task(self._visit(lease))
+    def _start(self, lease: Lease, stored: StoredPage | None) -> None:
+        task = asyncio.create_task(self._visit(lease, stored))
         self._desk.visits[task] = lease
         task.add_done_callback(self._visited)
 
-    async def _visit(self, lease: Lease) -> None:
+    async def _visit(self, lease: Lease, stored: StoredPage | None) -> None:
         if self._tools.flights:
             self._tools.flights.board()
         context = self._contexts.get(lease.job)
-        if lease.mark is Mark.STRANGER:
+        if stored and context and (known := stored.result_of(context, lease)):
+            result = known
+        elif lease.mark is Mark.STRANGER:
             result = await self._introduce(lease)
             if result is None:
                 return
