@@ -28,6 +28,7 @@ from shoal.core.model import (
     Candidate,
     Counters,
     JobState,
+    Lease,
     Outcome,
     Request,
     Settlement,
@@ -130,6 +131,7 @@ class Plant:
     url: str
     """Of the frontier's server."""
     look: Callable[[], None] = lambda: None
+    doubt: Callable[[], timedelta] = timedelta
 
     def submit(self, url: str, **settings: object) -> str:
         spec = JobSpec.model_validate({"urls": [url], "rate": "unlimited", "robots": False, **settings})
@@ -188,7 +190,7 @@ class Plant:
                 threads,
                 self.look,
                 client,
-                StoredPages(self.pages, ArchiveReader(self.root)),
+                StoredPages(self.pages, ArchiveReader(self.root), self.doubt),
             )
             run = Slice(tools, limits, {})
             try:
@@ -813,3 +815,37 @@ def test_a_host_that_was_not_asked_has_not_answered(plant: Plant) -> None:
         assert (status := plant.watch.host(host)) and status.breaker is Breaker.TRIPPED
         assert len(site.hits) == 1
     assert (plant.counters(job).done, plant.counters(job).dead) == (1, 5)
+
+
+@pytest.mark.parametrize("doubted", [True, False])
+def test_while_a_server_that_was_started_anew_is_in_doubt_every_request_is_looked_up(
+    plant: Plant, *, doubted: bool
+) -> None:
+    rebuild = Rebuild.at(plant.url, plant.prefix)
+    with serve(LinkedSite(pages=20, links=5, size=500)) as site:
+        job = plant.submit(site.url)
+        _store_and_forget(plant)
+        if doubted:
+            rebuild.cast_doubt(timedelta(minutes=1))
+        replace(plant, doubt=rebuild.doubt).run()
+        assert (site.count("/"), len(site.hits)) == ((1, 20) if doubted else (2, 21))
+    assert (plant.pages.lookups > 0) is doubted
+    counters = plant.counters(job)
+    assert counters.reconciles
+    assert (counters.done, counters.lost, plant.pages.count(job)) == (20, 0, 20)
+    rebuild.close_connections()
+
+
+def _store_and_forget(plant: Plant) -> None:
+    """What is due now is fetched and stored; then the frontier is as if it had not been leased."""
+    given: list[Lease] = []
+
+    class Older(Forgetful):
+        def settle(self, settlements: Sequence[Settlement]) -> SettleReport:
+            given.extend(settlement.lease for settlement in settlements)
+            return super().settle(settlements)
+
+    frontier = Older(connect(plant.url), plant.prefix)
+    replace(plant, frontier=frontier).run()
+    frontier.release(given)
+    frontier.close_connections()

@@ -169,7 +169,7 @@ class Runtime:
             threads=self._threads,
             look=platform.recovery.look,
             flights=self._client,
-            stored=StoredPages(platform.pages, platform.archive),
+            stored=StoredPages(platform.pages, platform.archive, platform.rebuild.doubt),
         )
 
     def _context_of(self, job: str) -> JobContext | None:

@@ -160,7 +160,7 @@ class Slice:
             await self._tools.in_thread(self._tools.look)
         for context in self._contexts.values():
             context.links.leased_from(batch.server)
-        await self._start_all(batch.leases)
+        await self._start_all(batch)
         await self._tools.finalise_all(batch.ended)
         if batch.expired:
             await self._reap()
@@ -176,16 +176,16 @@ class Slice:
         slow = [queue for queue in self._limits.queues if queue.endswith(f".{Lane.SLOW}")]
         return {queue: max(0, self._limits.slow_sockets - self._desk.serving(queue)) for queue in slow}
 
-    async def _start_all(self, leases: Sequence[Lease]) -> None:
+    async def _start_all(self, batch: LeaseBatch) -> None:
         try:
-            await self._load_contexts(leases)
-            stored = await self._find_stored(leases)
+            await self._load_contexts(batch.leases)
+            stored = await self._find_stored(batch)
         except Unavailable:
-            await self._drain.give_back(list(leases))
+            await self._drain.give_back(list(batch.leases))
             self._desk.arriving = ()
             raise
         self._desk.arriving = ()
-        for lease in leases:
+        for lease in batch.leases:
             self._start(lease, stored.get((lease.job, lease.request.url.fingerprint)))
 
     async def _reap(self) -> None:
@@ -199,14 +199,13 @@ class Slice:
             if context is not None:
                 self._contexts[job] = context
 
-    async def _find_stored(self, leases: Sequence[Lease]) -> dict[tuple[str, int], StoredPage]:
+    async def _find_stored(self, batch: LeaseBatch) -> dict[tuple[str, int], StoredPage]:
         """Who had these before may have stored their pages, and was lost behind that."""
         shelf = self._tools.stored
-        lost = [lease for lease in leases if lease.request.losses and lease.job in self._contexts]
-        if not lost or shelf is None:
+        if shelf is None or not shelf.has_to_look(batch):
             return {}
-        contexts = {lease.job: self._contexts[lease.job] for lease in lost}  # not ours alone: jobs end meanwhile
-        return await self._tools.in_thread(lambda: shelf.among(lost, contexts))
+        contexts = self._contexts.copy()  # jobs end meanwhile
+        return await self._tools.in_thread(lambda: shelf.among(batch, contexts))
 
     # --- visiting -----------------------------------------------------------------------------------------------
 
