@@ -186,7 +186,7 @@ class Slice:
             raise
         self._desk.arriving = ()
         for lease in batch.leases:
-            self._start(lease, stored.get((lease.job, lease.request.url.fingerprint)))
+            self._start(lease, stored.get((lease.job, lease.request.url.fingerprint)) if stored else None)
 
     async def _reap(self) -> None:
         returned, ended = await self._tools.in_thread(self._tools.frontier.reap)
