@@ -1146,3 +1146,17 @@ def test_a_restart_without_a_loss_changes_nothing(desk: Desk, web: Web) -> None:
     after = _status(desk, job).counters
     assert (after.admitted, after.done, after.leased) == (before.admitted, before.done, before.leased)
     assert desk.platform.frontier.release(held).late == 0
+
+
+def test_a_server_that_was_started_anew_is_in_doubt_for_a_while(desk: Desk) -> None:
+    """It may have forgotten that it gave requests away whose pages are stored."""
+    rebuild = desk.platform.rebuild
+    desk.platform.recovery.look()
+    assert rebuild.doubt() == timedelta()
+    _restart(desk, _saved(desk))
+    desk.platform.recovery.look()
+    assert timedelta() < rebuild.doubt() <= recovery.DOUBT
+    _flush(desk)
+    assert rebuild.doubt() == timedelta()
+    desk.platform.recovery.look()
+    assert timedelta() < rebuild.doubt() <= recovery.DOUBT

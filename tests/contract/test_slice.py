@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import sqlite3
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -21,7 +21,19 @@ from sqlalchemy.engine import Engine
 
 from shoal.control import Control, Ending
 from shoal.core.ledger import Ask
-from shoal.core.model import Counters, JobState, Request
+from shoal.core.manners import Signal
+from shoal.core.model import (
+    AdmitReport,
+    Breaker,
+    Candidate,
+    Counters,
+    JobState,
+    Lease,
+    Outcome,
+    Request,
+    Settlement,
+    SettleReport,
+)
 from shoal.core.spec import JobSpec
 from shoal.core.trouble import Need
 from shoal.core.url import parse
@@ -57,6 +69,7 @@ from shoal.worker.outbound import Outbound
 from shoal.worker.proxies import ProxyLender
 from shoal.worker.shelf import RobotsShelf
 from shoal.worker.slice import Slice
+from shoal.worker.stored import StoredPages
 from shoal.worker.visit import Visitor
 from tests import servers
 from tests.contract.databases import DATABASES, a_database, a_sqlite
@@ -77,6 +90,8 @@ class Troubled(PageStore):
     failures: int = 0
     poison: str = ""
     calls: int = field(default=0, init=False)
+    lookups: int = field(default=0, init=False)
+    lookup_failures: int = 0
 
     def __post_init__(self) -> None:
         PageStore.__init__(self, self.engine)
@@ -96,6 +111,12 @@ class Troubled(PageStore):
             raise ValueError("no store can take this")
         super().write(page_rows, item_rows, letters, asks, found)
 
+    def stored(self, wanted: Mapping[str, Sequence[int]]) -> list[tuple[PageRow, tuple[FoundLinks, ...]]]:
+        self.lookups += 1
+        if self.lookups <= self.lookup_failures:
+            raise StoreUnavailable("down on purpose")
+        return super().stored(wanted)
+
 
 @dataclass(frozen=True)
 class Plant:
@@ -108,7 +129,10 @@ class Plant:
     root: Path
     desk: ProxyDesk
     prefix: str
+    url: str
+    """Of the frontier's server."""
     look: Callable[[], None] = lambda: None
+    doubt: Callable[[], timedelta] = timedelta
 
     def submit(self, url: str, **settings: object) -> str:
         spec = JobSpec.model_validate({"urls": [url], "rate": "unlimited", "robots": False, **settings})
@@ -167,6 +191,7 @@ class Plant:
                 threads,
                 self.look,
                 client,
+                StoredPages(self.pages, ArchiveReader(self.root), self.doubt),
             )
             run = Slice(tools, limits, {})
             try:
@@ -204,7 +229,9 @@ def _plant(valkey_url: str, tmp_path: Path, database: str) -> Generator[Plant]:
     prefix = f"slice-{uuid4().hex[:8]}"
     frontier, watch = Frontier.at(f"{valkey_url}?db=2", prefix), Watch.at(f"{valkey_url}?db=2", prefix)
     desk = ProxyDesk.at(f"{valkey_url}?db=2", prefix)
-    yield Plant(frontier, watch, JobStore(engine), Troubled(engine), tmp_path / "archive", desk, prefix)
+    yield Plant(
+        frontier, watch, JobStore(engine), Troubled(engine), tmp_path / "archive", desk, prefix, f"{valkey_url}?db=2"
+    )
     desk.close_connections()
     frontier.close_connections()
     watch.close_connections()
@@ -218,6 +245,7 @@ def test_a_slice_crawls_a_site_to_its_end_and_says_so(plant: Plant) -> None:
     assert (report.pages, report.late, report.given_back, report.work_remains) == (60, 0, 0, False)
     assert plant.control.status(job).state is JobState.FINISHED
     assert plant.counters(job).reconciles
+    assert plant.pages.lookups == 0, "nothing was lost before"
     pages = list(plant.pages.pages(job))
     assert len(pages) == 60
     for row in pages:
@@ -645,3 +673,180 @@ def test_a_redirect_does_not_use_up_the_page_budget(plant: Plant) -> None:
     status = plant.control.status(job)
     assert (status.counters.done, status.redirects) == (4, 2)
     assert status.counters.reconciles
+
+
+class Forgetful(Frontier):
+    """A frontier that has forgotten what it was told last, as if it had come back older, or nobody had told it."""
+
+    def admit(self, job: str, candidates: Sequence[Candidate], duplicates: int = 0) -> AdmitReport:
+        return AdmitReport(JobState.RUNNING)
+
+    def settle(self, settlements: Sequence[Settlement]) -> SettleReport:
+        return SettleReport(0, ())
+
+
+def _store_and_lose(plant: Plant, losses: int = 1) -> None:
+    """What is due now is fetched and stored; links and settlements are lost, and the leases run out."""
+    frontier = Forgetful(connect(plant.url), plant.prefix)
+    replace(plant, frontier=frontier).run(lease_s=0.2)
+    frontier.close_connections()
+    wait_until(lambda: plant.frontier.reap()[0] > 0)
+    for _ in range(losses - 1):
+        assert plant.frontier.lease(queues=QUEUES, limit=1, lease_for=timedelta(0)).leases
+        assert plant.frontier.reap()[0] == 1
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_a_lost_request_whose_page_is_stored_is_not_fetched_again_and_leads_on(
+    each_plant: Plant, *, archive: bool
+) -> None:
+    with (
+        serve(LinkedSite(pages=20, links=5, size=500)) as site,
+        serve(LinkedSite(pages=9, links=5, size=500)) as second,
+        structlog.testing.capture_logs() as logs,
+    ):
+        job, other = each_plant.submit(site.url, archive=archive), each_plant.submit(second.url, archive=archive)
+        _store_and_lose(each_plant)
+        assert each_plant.pages.count(job) == each_plant.pages.count(other) == 1
+        assert each_plant.counters(job).done == 0
+        each_plant.run()
+        assert (len(site.hits), len(second.hits)) == (20, 9)
+    assert each_plant.pages.lookups == 1, "of all in one call"
+    for each, pages in ((job, 20), (other, 9)):
+        assert each_plant.control.status(each).state is JobState.FINISHED
+        counters = each_plant.counters(each)
+        assert counters.reconciles
+        assert (counters.done, counters.lost, each_plant.pages.count(each)) == (pages, 1, pages)
+        assert counters.received == sum(row.received for row in each_plant.pages.pages(each))
+    said = [entry for entry in logs if entry["event"] == "page_was_stored"]
+    assert {(entry["job"], entry["url"], entry["losses"]) for entry in said} == {
+        (job, site.url, 1),
+        (other, second.url, 1),
+    }
+    asked = [
+        entry.ask.url for batch in Ledger(each_plant.pages.engine).batches(parse(site.url).host) for entry in batch
+    ]
+    assert len(asked) == len(set(asked)) == 20
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_links_of_a_stored_page_without_a_body_are_written_down_once(plant: Plant, *, archive: bool) -> None:
+    with serve(
+        StatusSite({"/": [page("<a href=/1>1</a><a href=/2>2</a>")], "/1": [page("1")], "/2": [page("2")]})
+    ) as site:
+        job = plant.submit(site.url, archive=archive)
+        _store_and_lose(plant)
+        plant.run()
+    assert len(plant.pages.links_after(job, 0)) == (0 if archive else 1)
+
+
+def test_a_lost_redirect_that_is_stored_leads_to_its_target(plant: Plant) -> None:
+    with serve(StatusSite({"/": [redirect("/home", 301)], "/home": [page("1")]})) as site:
+        job = plant.submit(site.url, pages=1)
+        _store_and_lose(plant)
+        plant.run()
+        assert [hit.target for hit in site.hits] == ["/", "/home"]
+    status = plant.control.status(job)
+    assert (status.counters.done, status.redirects, status.reasons) == (2, 1, {"done:redirect": 1})
+    assert status.counters.reconciles
+
+
+def test_a_lost_request_whose_stored_body_cannot_be_read_is_fetched_again(plant: Plant) -> None:
+    with serve(LinkedSite(pages=20, links=5, size=500)) as site:
+        job = plant.submit(site.url)
+        _store_and_lose(plant)
+        for segment in plant.root.rglob("*.warc.gz"):
+            segment.unlink()
+        plant.run()
+        assert (site.count("/"), len(site.hits)) == (2, 21)
+    assert plant.counters(job).reconciles
+    assert plant.counters(job).done == plant.pages.count(job) == 20
+    for row in plant.pages.pages(job):
+        assert row.archive is not None
+        assert ArchiveReader(plant.root).read(row.archive).url == row.url
+
+
+def test_a_stored_page_whose_links_are_not_wanted_needs_no_body(plant: Plant) -> None:
+    with serve(LinkedSite(pages=20, links=5, size=500)) as site:
+        job = plant.submit(site.url, follow=False)
+        _store_and_lose(plant)
+        for segment in plant.root.rglob("*.warc.gz"):
+            segment.unlink()
+        plant.run()
+        assert len(site.hits) == 1
+    assert plant.counters(job).done == 1
+
+
+def test_while_lost_requests_cannot_be_looked_up_they_are_given_back(plant: Plant) -> None:
+    with serve(LinkedSite(pages=20, links=5, size=500)) as site:
+        job = plant.submit(site.url)
+        _store_and_lose(plant)
+        plant.pages.lookup_failures = 2
+        plant.run()
+        assert (site.count("/"), len(site.hits)) == (1, 20)
+    assert plant.pages.lookups == 3
+    assert (plant.counters(job).done, plant.counters(job).lost) == (20, 1)
+    assert plant.watch.outages()[Need.DATABASE] == 1
+
+
+def test_a_request_that_three_workers_died_with_is_done_if_one_of_them_has_stored_its_page(plant: Plant) -> None:
+    with serve(LinkedSite(pages=20, links=5, size=500)) as site:
+        job = plant.submit(site.url)
+        _store_and_lose(plant, losses=3)
+        plant.run()
+        assert len(site.hits) == 20
+    assert not list(plant.pages.dead_letters(job))
+    assert (plant.counters(job).done, plant.counters(job).lost) == (20, 3)
+
+
+def test_a_host_that_was_not_asked_has_not_answered(plant: Plant) -> None:
+    """Its breaker is open: a stored page says nothing about that."""
+    with serve(StatusSite({"/": [page("1")]})) as site:
+        job, host = plant.submit(site.url), parse(site.url).host
+        _store_and_lose(plant)
+        for number in range(5):
+            plant.frontier.admit(job, [Request(parse(f"{site.url}gone/{number}"))])
+        (known, *others) = plant.frontier.lease(queues=QUEUES, limit=6, lease_for=timedelta(seconds=60)).leases
+        assert known.request.losses == 1
+        down = [Settlement(lease, Outcome.DEAD, "connect_failed", signal=Signal.DOWN) for lease in others]
+        plant.frontier.settle(down)
+        assert (status := plant.watch.host(host)) and status.breaker is Breaker.TRIPPED
+        plant.frontier.release([known])
+        wait_until(lambda: plant.run().pages == 1)
+        assert (status := plant.watch.host(host)) and status.breaker is Breaker.TRIPPED
+        assert len(site.hits) == 1
+    assert (plant.counters(job).done, plant.counters(job).dead) == (1, 5)
+
+
+@pytest.mark.parametrize("doubted", [True, False])
+def test_while_a_server_that_was_started_anew_is_in_doubt_every_request_is_looked_up(
+    plant: Plant, *, doubted: bool
+) -> None:
+    rebuild = Rebuild.at(plant.url, plant.prefix)
+    with serve(LinkedSite(pages=20, links=5, size=500)) as site:
+        job = plant.submit(site.url)
+        _store_and_forget(plant)
+        if doubted:
+            rebuild.cast_doubt(timedelta(minutes=1))
+        replace(plant, doubt=rebuild.doubt).run()
+        assert (site.count("/"), len(site.hits)) == ((1, 20) if doubted else (2, 21))
+    assert (plant.pages.lookups > 0) is doubted
+    counters = plant.counters(job)
+    assert counters.reconciles
+    assert (counters.done, counters.lost, plant.pages.count(job)) == (20, 0, 20)
+    rebuild.close_connections()
+
+
+def _store_and_forget(plant: Plant) -> None:
+    """What is due now is fetched and stored; then the frontier is as if it had not been leased."""
+    given: list[Lease] = []
+
+    class Older(Forgetful):
+        def settle(self, settlements: Sequence[Settlement]) -> SettleReport:
+            given.extend(settlement.lease for settlement in settlements)
+            return super().settle(settlements)
+
+    frontier = Older(connect(plant.url), plant.prefix)
+    replace(plant, frontier=frontier).run()
+    frontier.release(given)
+    frontier.close_connections()

@@ -152,7 +152,7 @@ class Settlement:
     latency: timedelta = timedelta()
     received: int = 0
     counts: bool = True
-    """For a retry: was it an attempt? Not when nobody asked the host."""
+    """Was it an attempt? Not when nobody asked the host: then nothing is learnt about it, nor held against a retry."""
     signal: Signal = Signal.NONE
     """What was learnt about the host."""
 

@@ -104,6 +104,16 @@ class Rebuild:
         with translated_errors("server"):
             self._client.set(f"{self._prefix}:server", run)
 
+    def cast_doubt(self, duration: timedelta) -> None:
+        """For so long, what waits may be stored: it was forgotten that it was leased."""
+        with translated_errors("doubt"):
+            self._client.set(f"{self._prefix}:doubt", 1, px=ms(duration))
+
+    def doubt(self) -> timedelta:
+        """How long what waits may still be stored; nothing when all is well."""
+        with translated_errors("doubt"):
+            return timedelta(milliseconds=max(0, self._client.pttl(f"{self._prefix}:doubt")))
+
     def claim(self) -> str:
         """May the caller decide which jobs are lost? One at a time may, who gets a token; '' for the others."""
         queue, token = "recovery", secrets.token_hex(8)

@@ -106,8 +106,8 @@ def in_calls(blocks: Sequence[tuple[Arg, ...]], most: int) -> Iterator[list[Arg]
 
 
 def _signal(settlement: Settlement) -> Signal:
-    """A page that is done was answered."""
-    return Signal.OK if settlement.outcome is Outcome.DONE else settlement.signal
+    """A page that is done was answered, unless nobody asked."""
+    return Signal.OK if settlement.outcome is Outcome.DONE and settlement.counts else settlement.signal
 
 
 def read_batch(answer: Sequence[Any]) -> LeaseBatch:

@@ -32,6 +32,9 @@ PATIENCE = timedelta(seconds=10)
 """A job that was submitted within this time may still be on its way into the frontier."""
 LATELY = timedelta(minutes=1)
 """A server that is started anew has lost less than this, or the number tells."""
+DOUBT = timedelta(minutes=5)
+"""So long workers look every request up that a server gives which was started anew: it may be stored. Such requests are
+at the front of their queues, so most come at once; those of hosts that rest come later."""
 STEP = timedelta(seconds=2)
 """So long works one call at the most, give or take a batch."""
 
@@ -72,12 +75,14 @@ class Recovery:
             self._epochs.note(epoch)
             if before not in ("", run):
                 self._catch_up()
+                self._rebuild.cast_doubt(DOUBT)
             self._rebuild.trust(run)
             self._begin_unknown(self._rebuild.now_ms() - _ms(PATIENCE))
         elif claim := self._rebuild.claim():
             log.warning("frontier_lost", epoch=epoch, last=last)
             try:
                 self._begin_all(claim)
+                self._rebuild.cast_doubt(DOUBT)
                 self._rebuild.conclude(claim, last, run)  # last: who is cut short before this is followed by another
             except Overtaken:
                 pass  # whoever has the claim now decides
@@ -104,8 +109,8 @@ class Recovery:
     def _catch_up(self) -> None:
         """A server that was started anew may have lost what came after the last look.
 
-        Requests that it has again are fetched again, and lead on as before; but not what it never heard of, nor more
-        pages than were leased, nor jobs that have ended, were cancelled or rest.
+        Requests that it has again are looked up by workers, and lead on as before; but not what it never heard of, nor
+        more pages than were leased, nor jobs that have ended, were cancelled or rest.
         """
         for job in self._jobs.gone(self._frontier.known_jobs()):
             self._each(job, self._end_again)

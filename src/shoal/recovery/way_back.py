@@ -11,20 +11,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 import structlog
 
-from shoal.core.model import Candidate, JobState, Level, Outcome, Request
+from shoal.core.model import Candidate, JobState, Outcome, Request
 from shoal.core.url import parse
 from shoal.errors import FetchError, NotFound
 from shoal.extract.trail import Trail
-from shoal.fetch.port import Response
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.rebuild import Lost, Rebuild, Recalled
 from shoal.intake.intake import heed
 from shoal.intake.replay import on_their_way, untried
 from shoal.intake.ring import Ring, announce
+from shoal.recovery.onward import body_wanted, onward, reason_of, received_of, written_down
 from shoal.recovery.place import Part, Place
 from shoal.store.archive import ArchiveReader
 from shoal.store.dead import requests_of
@@ -264,18 +263,10 @@ class WayBack:
 
     def _onward(self, way: _Way, page: PageRow) -> tuple[list[Candidate], int]:
         """Where a stored page leads to."""
-        url = parse(page.url)
         way.done.walked += 1
-        if page.redirect:
-            level = Level.NORMAL if page.depth else Level.FIRST
-            request = Request(url, page.depth, level, hops=page.hops)
-            return [way.trail.links.follow(parse(page.redirect), request)], 0
-        if page.archive is None or not way.trail.follows_from(page.depth):
-            return [], 0
         try:
-            kept = self._archive.read(page.archive)
-            answer = Response(url, kept.status, kept.http_reason, kept.headers, kept.body, timedelta())
-            return way.trail.again(page.depth, answer)
+            ref = body_wanted(way.trail, page)
+            return onward(way.trail, page, self._archive.read(ref) if ref else None)
         except (NotFound, FetchError) as exc:
             way.done.missing += 1
             log.warning("links_lost", job=page.job, url=page.url, error=str(exc))
@@ -283,9 +274,7 @@ class WayBack:
 
     def _admit_found(self, way: _Way, place: Place) -> Place | None:
         rows = self._pages.links_after(way.row.id, place.last, ROWS_AT_ONCE) if place.upto else []
-        candidates: list[Candidate] = [
-            Request(parse(url), found.depth) for number, found in rows if place.covers(number) for url in found.urls
-        ]
+        candidates = written_down(found for number, found in rows if place.covers(number))
         way.done.walked += len(rows)
         self._admit(way, candidates)
         return place.behind(rows[-1][0]) if rows and rows[-1][0] < place.upto else None
@@ -296,9 +285,9 @@ class WayBack:
 
 
 def _page(page: PageRow) -> Recalled:
-    reason = "done:redirect" if page.redirect else ""
+    reason = f"done:{reason_of(page)}" if reason_of(page) else ""
     asked = page.fetched_ms - round(page.elapsed_ms)
-    return Recalled(page.fingerprint, page.host, "done", reason, page.received or page.size, asked)
+    return Recalled(page.fingerprint, page.host, "done", reason, received_of(page), asked)
 
 
 def _letter(letter: DeadLetter) -> Recalled:

@@ -73,6 +73,8 @@ class FoundLinks:
     depth: int
     """Of the links, not of the page."""
     urls: tuple[str, ...]
+    fingerprint: int | None = None
+    """Of the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,17 @@ class PageStore:
         with self._transaction() as connection:
             row = connection.execute(query).mappings().first()
         return None if row is None else _page_of(row)
+
+    def stored(self, wanted: Mapping[str, Sequence[int]]) -> list[tuple[PageRow, tuple[FoundLinks, ...]]]:
+        """Which of these fingerprints of each job are pages; with the links of those whose bodies are not kept."""
+        found: list[tuple[PageRow, tuple[FoundLinks, ...]]] = []
+        with self._transaction() as connection:
+            for job, fingerprints in wanted.items():
+                rows = [_page_of(row) for row in _those(connection, pages, job, fingerprints)]
+                bare = [row.fingerprint for row in rows if row.archive is None and row.redirect is None]
+                theirs = [_links_of(row) for row in _those(connection, links, job, bare)] if bare else []
+                found += [(row, tuple(each for each in theirs if each.fingerprint == row.fingerprint)) for row in rows]
+        return found
 
     def page_by_id(self, page: int) -> PageRow | None:
         """One page by the number of its row."""
@@ -259,6 +272,11 @@ class PageStore:
             yield connection
 
 
+def _those(connection: Connection, table: sa.Table, job: str, fingerprints: Sequence[int]) -> Sequence[sa.RowMapping]:
+    query = sa.select(table).where(table.c.job == job, table.c.fingerprint.in_(fingerprints)).order_by(table.c.id)
+    return connection.execute(query).mappings().all()
+
+
 def _in_turn(connection: Connection, jobs: set[str]) -> None:
     """Ids of a job become visible in their order, as in SQLite: who reads on after an id misses no row."""
     for job in sorted(jobs):
@@ -352,11 +370,13 @@ def _item_of(row: sa.RowMapping) -> ItemRow:
 
 
 def _links_values(row: FoundLinks) -> dict[str, object]:
-    return {"job": row.job, "depth": row.depth, "urls": zlib.compress("\n".join(row.urls).encode(), 1)}
+    urls = zlib.compress("\n".join(row.urls).encode(), 1)
+    return {"job": row.job, "depth": row.depth, "urls": urls, "fingerprint": row.fingerprint}
 
 
 def _links_of(row: sa.RowMapping) -> FoundLinks:
-    return FoundLinks(row["job"], row["depth"], tuple(zlib.decompress(row["urls"]).decode().split("\n")))
+    urls = tuple(zlib.decompress(row["urls"]).decode().split("\n"))
+    return FoundLinks(row["job"], row["depth"], urls, row["fingerprint"])
 
 
 def _letter_of(row: sa.RowMapping) -> DeadLetter:

@@ -134,7 +134,9 @@ links = Table(
     Column("job", String(40), nullable=False),
     Column("depth", Integer, nullable=False),
     Column("urls", LargeBinary, nullable=False),
+    Column("fingerprint", BigInteger),
     Index("links_in_order", "job", "id"),
+    Index("links_by_fingerprint", "job", "fingerprint"),
 )
 """Links that were followed from pages whose bodies are not kept: what the frontier is rebuilt from in their place."""
 

@@ -17,6 +17,7 @@ from shoal.frontier.frontier import Frontier
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.flights import Flights
+from shoal.worker.stored import StoredPages
 from shoal.worker.visit import Visitor
 
 log = structlog.get_logger()
@@ -54,6 +55,8 @@ class SliceTools:
     """Find out what a server that was started anew has lost."""
     flights: Flights | None = None
     """Knows which visits have begun to fetch; without it, all have."""
+    stored: StoredPages | None = None
+    """Knows pages that need not be fetched again; without it, all are."""
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         """Make a call of the sync core."""

@@ -29,16 +29,20 @@ class Result:
     duplicates: int = 0
     asks: tuple[Ask, ...] = ()
     """What the host was asked, for the ledger."""
+    stored: bool = False
+    """All that there is to store is stored; only what it leads to may not have arrived."""
 
     @property
     def found(self) -> FoundLinks | None:
         """Links that could not be found again, should the frontier lose them: no body is kept, it is no redirect."""
-        if self.exchange is not None or (self.page is not None and self.page.redirect):
+        if self.stored or self.exchange is not None or (self.page is not None and self.page.redirect):
             return None
         links = [candidate for candidate in self.candidates if isinstance(candidate, Request)]
         if not links:
             return None
-        return FoundLinks(self.settlement.lease.job, links[0].depth, tuple(str(link.url) for link in links))
+        lease = self.settlement.lease
+        urls = tuple(str(link.url) for link in links)
+        return FoundLinks(lease.job, links[0].depth, urls, lease.request.url.fingerprint)
 
 
 def given_up(lease: Lease, outcome: Outcome, error: FetchError) -> Result:

@@ -38,6 +38,7 @@ from shoal.worker.outbound import Outbound
 from shoal.worker.proxies import ProxyLender
 from shoal.worker.shelf import RobotsShelf
 from shoal.worker.slice import Slice
+from shoal.worker.stored import StoredPages
 from shoal.worker.visit import Visitor
 
 MAX_CONTEXTS = 200
@@ -169,6 +170,7 @@ class Runtime:
             threads=self._threads,
             look=platform.recovery.look,
             flights=self._client,
+            stored=StoredPages(platform.pages, platform.archive, platform.rebuild.doubt),
         )
 
     def _context_of(self, job: str) -> JobContext | None:

@@ -31,6 +31,7 @@ from shoal.worker.kit import SliceLimits, SliceReport, SliceTools
 from shoal.worker.outage import Outages, Place
 from shoal.worker.renewal import renew_all
 from shoal.worker.result import Result, given_up, put_off
+from shoal.worker.stored import StoredPage
 
 log = structlog.get_logger()
 
@@ -159,7 +160,7 @@ class Slice:
             await self._tools.in_thread(self._tools.look)
         for context in self._contexts.values():
             context.links.leased_from(batch.server)
-        await self._start_all(batch.leases)
+        await self._start_all(batch)
         await self._tools.finalise_all(batch.ended)
         if batch.expired:
             await self._reap()
@@ -175,16 +176,17 @@ class Slice:
         slow = [queue for queue in self._limits.queues if queue.endswith(f".{Lane.SLOW}")]
         return {queue: max(0, self._limits.slow_sockets - self._desk.serving(queue)) for queue in slow}
 
-    async def _start_all(self, leases: Sequence[Lease]) -> None:
+    async def _start_all(self, batch: LeaseBatch) -> None:
         try:
-            await self._load_contexts(leases)
+            await self._load_contexts(batch.leases)
+            stored = await self._find_stored(batch)
         except Unavailable:
-            await self._drain.give_back(list(leases))
+            await self._drain.give_back(list(batch.leases))
             self._desk.arriving = ()
             raise
         self._desk.arriving = ()
-        for lease in leases:
-            self._start(lease)
+        for lease in batch.leases:
+            self._start(lease, stored.get((lease.job, lease.request.url.fingerprint)) if stored else None)
 
     async def _reap(self) -> None:
         returned, ended = await self._tools.in_thread(self._tools.frontier.reap)
@@ -197,18 +199,28 @@ class Slice:
             if context is not None:
                 self._contexts[job] = context
 
+    async def _find_stored(self, batch: LeaseBatch) -> dict[tuple[str, int], StoredPage]:
+        """Who had these before may have stored their pages, and was lost behind that."""
+        shelf = self._tools.stored
+        if shelf is None or not shelf.has_to_look(batch):
+            return {}
+        contexts = self._contexts.copy()  # jobs end meanwhile
+        return await self._tools.in_thread(lambda: shelf.among(batch, contexts))
+
     # --- visiting -----------------------------------------------------------------------------------------------
 
-    def _start(self, lease: Lease) -> None:
-        task = asyncio.create_task(self._visit(lease))
+    def _start(self, lease: Lease, stored: StoredPage | None) -> None:
+        task = asyncio.create_task(self._visit(lease, stored))
         self._desk.visits[task] = lease
         task.add_done_callback(self._visited)
 
-    async def _visit(self, lease: Lease) -> None:
+    async def _visit(self, lease: Lease, stored: StoredPage | None) -> None:
         if self._tools.flights:
             self._tools.flights.board()
         context = self._contexts.get(lease.job)
-        if lease.mark is Mark.STRANGER:
+        if stored and context and (known := stored.result_of(context, lease)):
+            result = known
+        elif lease.mark is Mark.STRANGER:
             result = await self._introduce(lease)
             if result is None:
                 return

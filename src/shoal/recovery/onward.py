@@ -1,0 +1,49 @@
+"""Where a stored page leads to, and how it is settled: for who need not fetch it to know.
+
+Whoever rebuilds the frontier asks this, and so does a worker that is given a request whose page is stored already. The
+body and the links that were written down in its place are read by the caller: bodies one by one, links as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from shoal.core.model import Candidate, Level, Request
+from shoal.core.url import parse
+from shoal.extract.trail import Trail
+from shoal.fetch.port import Response
+from shoal.store.archive import Exchange
+from shoal.store.pages import ArchiveRef, FoundLinks, PageRow
+
+
+def body_wanted(trail: Trail, page: PageRow) -> ArchiveRef | None:
+    """Where the body lies that the page's links are to be read from; None when it is not needed, or not kept."""
+    return page.archive if not page.redirect and trail.follows_from(page.depth) else None
+
+
+def onward(trail: Trail, page: PageRow, body: Exchange | None) -> tuple[list[Candidate], int]:
+    """(candidates that are new to this trail, number of the others); FetchError says that the body is unreadable."""
+    url = parse(page.url)
+    if page.redirect:
+        level = Level.NORMAL if page.depth else Level.FIRST
+        request = Request(url, page.depth, level, hops=page.hops)
+        return [trail.links.follow(parse(page.redirect), request)], 0
+    if body is None:
+        return [], 0
+    return trail.again(page.depth, Response(url, body.status, body.http_reason, body.headers, body.body, timedelta()))
+
+
+def written_down(found: Iterable[FoundLinks]) -> list[Candidate]:
+    """Links of pages whose bodies are not kept."""
+    return [Request(parse(url), each.depth) for each in found for url in each.urls]
+
+
+def reason_of(page: PageRow) -> str:
+    """With which it counts as done."""
+    return "redirect" if page.redirect else ""
+
+
+def received_of(page: PageRow) -> int:
+    """Bytes that it counts for."""
+    return page.received or page.size
