@@ -230,7 +230,7 @@ class ApiWorker(ThreadWorker):
             detail = "The server failed to answer; its log says why."
         else:
             detail = str(exc)[:MAX_DETAIL]
-            log.info("request_refused", status=int(status), client=addr[0] if addr else "", error=detail)
+            log.info("request_refused", status=int(status), client=addr[0] if addr else "", error=type(exc).__name__)
         with suppress(OSError):
             client.sendall(_problem(status, detail))
 
@@ -287,7 +287,8 @@ def _problem(status: HTTPStatus, detail: str) -> bytes:
     body = orjson.dumps(problem)
     head = (
         f"HTTP/1.1 {int(status)} {status.phrase}\r\nConnection: close\r\n"
-        f"Content-Type: application/problem+json\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"Content-Type: application/problem+json\r\nX-Content-Type-Options: nosniff\r\n"
+        f"Cache-Control: no-store\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 
