@@ -22,7 +22,7 @@ Error = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 @pytest.fixture(autouse=True)
-def _logs_as_before() -> Generator[None]:  # pyright: ignore[reportUnusedFunction]
+def _logs_as_before() -> Generator[None]:
     before = structlog.get_config()
     yield
     structlog.configure(**before)

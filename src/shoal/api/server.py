@@ -36,6 +36,7 @@ from werkzeug.exceptions import BadRequest, ClientDisconnected
 
 from shoal.api.app import STOP_STREAMS, make_api
 from shoal.api.serve import base_url
+from shoal.core.redact import visible, without_secrets
 from shoal.guardian import die_with_parent
 from shoal.settings import Settings
 from shoal.wiring import Platform, serving_platform
@@ -229,7 +230,7 @@ class ApiWorker(ThreadWorker):
             log.error("request_failed", path=getattr(req, "path", None), exc_info=exc)
             detail = "The server failed to answer; its log says why."
         else:
-            detail = str(exc)[:MAX_DETAIL]
+            detail = visible(without_secrets(str(exc)))[:MAX_DETAIL]
             log.info("request_refused", status=int(status), client=addr[0] if addr else "", error=type(exc).__name__)
         with suppress(OSError):
             client.sendall(_problem(status, detail))
@@ -263,7 +264,7 @@ class Body:
         try:
             data = take(None if size < 0 else size)
         except errors.ParseException as exc:
-            raise BadRequest(str(exc)[:MAX_DETAIL]) from exc
+            raise BadRequest(visible(str(exc))[:MAX_DETAIL]) from exc
         except OSError as exc:  # it hung up, or went silent
             raise ClientDisconnected("the body ended too early") from exc
         self._missing -= len(data)
