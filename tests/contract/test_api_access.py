@@ -360,12 +360,12 @@ def test_passwords_in_urls_are_neither_taken_nor_told(desk: Desk, capfd: pytest.
     answers = [
         desk.post("jobs", {**SPEC, "urls": [url]}),
         desk.post("scrape", {"url": url}),
-        desk.send(job, url),
+        desk.send(job, f"{url}\nhttp://user:a/hunter2@shop.example/"),
         desk.post("jobs", {**SPEC, "hosts": ["user:hunter2@shop.example"]}),
     ]
     for answer in (*answers[:2], answers[3]):
         refused(answer, 422)
-    assert told(answers[2])["invalid"] == 1
+    assert told(answers[2])["invalid"] == 2
     said = "".join(answer.get_data(as_text=True) for answer in answers) + "".join(capfd.readouterr())
     assert "hunter2" not in said
 

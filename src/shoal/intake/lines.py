@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from shoal.core.model import Candidate, Level, Rejected, Request
+from shoal.core.redact import without_secrets
 from shoal.core.scope import Scope
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
@@ -37,7 +38,7 @@ class Added:
     def note(self, line: int, problem: str) -> None:
         self.invalid += 1
         if len(self.problems) < SHOWN_PROBLEMS:
-            self.problems.append((line, problem))
+            self.problems.append((line, without_secrets(problem)))
 
 
 def sort_out(spec: JobSpec, scope: Scope, batch: Iterable[Line]) -> tuple[list[Candidate], list[tuple[int, str]]]:
