@@ -4,25 +4,48 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
+from shoal.core.redact import HIDDEN, is_secret_name, visible, without_secrets
 from shoal.errors import InputError
 from shoal.settings import LOG_LEVELS
 
 _STANDARD_ERROR = 2
-_CREDENTIALS = re.compile(r"(://)[^/@\s]+@")
+_OF_SEVERAL_LINES = ("exception", "stack")
 
 
 def redact(_logger: object, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """No user names or passwords of URLs in any field."""
-    for key, value in event.items():
-        if isinstance(value, str) and "@" in value:
-            event[key] = _CREDENTIALS.sub(r"\1***@", value)
+    """No secrets, and no control characters, in any field; however deep, and in the texts of errors too."""
+    for key, value in list(event.items()):
+        if key in _OF_SEVERAL_LINES and isinstance(value, str):
+            event[key] = visible(without_secrets(value), lines=True)
+        else:
+            event[key] = HIDDEN if is_secret_name(key) and value else _clean(value)
+    return event
+
+
+def _clean(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, str):
+        return visible(without_secrets(value))
+    if isinstance(value, dict):
+        fields = cast("dict[Any, Any]", value).items()
+        return {_clean(str(key)): HIDDEN if is_secret_name(str(key)) else _clean(part) for key, part in fields}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_clean(part) for part in cast("list[Any]", value)]
+    return visible(without_secrets(repr(value)))
+
+
+def _indent(_logger: object, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """On a screen a text of several lines is set apart: none of them looks like a line of the log."""
+    for key in _OF_SEVERAL_LINES:
+        if isinstance(text := event.get(key), str):
+            event[key] = "\n".join(f"    {line}" for line in text.split("\n"))
     return event
 
 
@@ -59,9 +82,9 @@ def set_up_logs(level: str = "info") -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.StackInfoRenderer(),
-            *([] if pretty else [structlog.processors.format_exc_info]),
+            structlog.processors.format_exc_info,
             redact,
-            _on_a_screen() if pretty else structlog.processors.JSONRenderer(),
+            *([_indent, _on_a_screen()] if pretty else [structlog.processors.JSONRenderer()]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=lambda *_: Lines(),

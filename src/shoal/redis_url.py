@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
 from shoal.core.egress import is_loopback
+from shoal.core.redact import without_login
 from shoal.errors import InputError
 
 _SCHEMES = ("redis", "rediss", "unix")
@@ -19,9 +19,9 @@ _SCHEMES = ("redis", "rediss", "unix")
 class RedisUrls:
     """Where each part of Shoal finds its database."""
 
-    broker: str
-    results: str
-    frontier: str
+    broker: str = field(repr=False)
+    results: str = field(repr=False)
+    frontier: str = field(repr=False)
 
     @classmethod
     def of(cls, url: str, broker: str | None = None) -> RedisUrls:
@@ -46,8 +46,10 @@ def _read(url: str) -> tuple[str, str, int, str]:
     try:
         parts = urlsplit(url)
         _ = parts.port
-    except ValueError as exc:
-        raise InputError(f"SHOAL_REDIS_URL: {redacted(url)!r} is not a URL: {exc}") from exc
+    except ValueError:
+        raise InputError(
+            f"SHOAL_REDIS_URL: {redacted(url)!r} is not a URL: write redis://HOST:PORT, percent-encode passwords"
+        ) from None
     if parts.scheme not in _SCHEMES:
         raise InputError(
             f"SHOAL_REDIS_URL: {redacted(url)!r} is not a Redis URL; write redis://HOST:PORT or unix:///PATH"
@@ -64,10 +66,11 @@ def _read(url: str) -> tuple[str, str, int, str]:
 
 def _number(text: str, url: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise InputError(f"SHOAL_REDIS_URL: {text!r} in {redacted(url)!r} is not the number of a database")
+        shown = redacted(f"//{text}")[2:]  # behind a password that has a slash, it is the rest of that
+        raise InputError(f"SHOAL_REDIS_URL: {shown!r} in {redacted(url)!r} is not the number of a database")
     return int(text)
 
 
 def redacted(url: str) -> str:
     """The URL without its password."""
-    return re.sub(r"//[^/?#]*@", "//***@", url, count=1)
+    return without_login(url)

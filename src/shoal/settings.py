@@ -33,11 +33,11 @@ class Settings(BaseModel):
 
     home: Path = Path("~/.shoal")
     """Database, archive, embedded Redis and its data."""
-    redis_url: str | None = None
+    redis_url: str | None = Field(default=None, repr=False)
     """A Redis (≥ 7.0) or Valkey for frontier and broker: redis://host:6379. Unset: an embedded one under `home`."""
-    broker_url: str | None = None
+    broker_url: str | None = Field(default=None, repr=False)
     """Celery broker, when it is not database 0 of the Redis."""
-    database_url: str | None = None
+    database_url: str | None = Field(default=None, repr=False)
     """SQLAlchemy URL; unset: SQLite under `home`."""
     archive_dir: Path | None = None
     """WARC segments; unset: a folder under `home`."""

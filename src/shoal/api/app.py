@@ -40,6 +40,22 @@ SPARE_THREADS = 32
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
+POLICY = "default-src 'none'; frame-ancestors 'none'"
+"""What a browser may do with an answer: nothing."""
+POLICY_OF_PAGES = (
+    "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""The pages of the OpenAPI document bring scripts of their own, written into the page."""
+SECURITY_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
 def make_api(platform: Platform) -> Flask:
     """The application of one process."""
     app = OpenAPI(
@@ -124,12 +140,17 @@ def _check_body() -> None:
         raise BadValue("", "an object is needed, not text")
 
 
+def _is_a_page() -> bool:
+    return (request.endpoint or "").startswith(("openapi.", "swagger."))
+
+
 def _finish(response: BaseResponse) -> BaseResponse:
     response.headers["X-Request-ID"] = g.request_id
     if response.status_code == 204:
         response.headers.pop("Content-Type", None)
-    response.headers.setdefault("X-Content-Type-Options", "nosniff")
-    response.headers.setdefault("Cache-Control", "no-store")
+    for name, value in SECURITY_HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers.setdefault("Content-Security-Policy", POLICY_OF_PAGES if _is_a_page() else POLICY)
     seconds = time.perf_counter() - g.started
     route = request.url_rule.rule if request.url_rule else "none"
     metrics.note(request.method if request.url_rule else "other", route, response.status_code, seconds)

@@ -6,6 +6,7 @@ from typing import Any
 
 from shoal.core.model import AdmitReport, JobStatus, WorkerBeat
 from shoal.core.proxies import ProxyPool
+from shoal.core.redact import HIDDEN, without_secrets
 from shoal.core.spec import JobSpec
 from shoal.core.trouble import Trouble, explain
 from shoal.hosts import HostReport
@@ -16,7 +17,6 @@ from shoal.store.ledger import Entry
 from shoal.store.pages import DeadLetter, ItemRow, PageRow
 
 PREFIX = "/api/v1"
-HIDDEN = "***"
 
 
 def links(job: str) -> dict[str, str]:
@@ -106,7 +106,9 @@ def spec(value: JobSpec) -> dict[str, Any]:
     shown = value.model_dump(mode="json", exclude={"urls", "open"})
     if isinstance(value.proxies, ProxyPool):
         shown["proxies"] = value.proxies.shown()
-    shown["headers"] = {name: HIDDEN if name in value.secret_headers else text for name, text in value.headers.items()}
+    shown["headers"] = {
+        name: HIDDEN if name in value.secret_headers else without_secrets(text) for name, text in value.headers.items()
+    }
     return shown
 
 

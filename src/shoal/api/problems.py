@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from werkzeug.exceptions import HTTPException
 
 from shoal.api import schemas
+from shoal.core.redact import without_secrets
 from shoal.core.spec import Flaw, flaws_of
 from shoal.core.url import parse_all
 from shoal.errors import BadUrls, Busy, Conflict, InputError, NotFound, ShoalError, Unavailable, Unfinished
@@ -46,9 +47,11 @@ def problem(
 ) -> Response:
     """One problem document."""
     body: dict[str, Any] = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status}
-    body |= {"detail": detail, "instance": request.path, "request_id": g.get("request_id", ""), **more}
+    body |= {"detail": without_secrets(detail), "instance": request.path, "request_id": g.get("request_id", ""), **more}
     if flaws:
-        body["errors"] = [{"field": flaw.place, "detail": flaw.message} for flaw in flaws[:_SHOWN_FLAWS]]
+        body["errors"] = [
+            {"field": flaw.place, "detail": without_secrets(flaw.message)} for flaw in flaws[:_SHOWN_FLAWS]
+        ]
     answer = Response(orjson.dumps(body), status, content_type=PROBLEM_TYPE)
     if retry_after is not None:
         answer.headers["Retry-After"] = str(max(1, ceil(retry_after.total_seconds())))

@@ -13,6 +13,7 @@ from shoal.api.answers import ErrorList, ItemList, PageList, Replayed
 from shoal.api.context import answer, own_job, platform, tenant, time_ms
 from shoal.api.routes import Routes, stream
 from shoal.api.schemas import DeadQuery, ErrorQuery, ExportQuery, JobPath, PagePath, PageQuery, ReplayBody, RowQuery
+from shoal.core.file_name import safe_name
 from shoal.core.model import Outcome
 from shoal.errors import FetchError, NotFound
 from shoal.store.dead import Selection
@@ -169,10 +170,8 @@ def _source(
 
 
 def _file_name(url: str) -> str:
-    """The last part of the path, safe as a name: no folder, no hidden file, nothing that cannot be seen."""
-    name = unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2])
-    shown = "".join("_" if char in "/\\" or not char.isprintable() else char for char in name)
-    return quote(shown[:100].lstrip(". ") or "page", safe="")
+    """The last part of the path, safe as a name."""
+    return quote(safe_name(unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2])) or "page", safe="")
 
 
 def _one_line(text: str) -> str:

@@ -36,6 +36,7 @@ from werkzeug.exceptions import BadRequest, ClientDisconnected
 
 from shoal.api.app import STOP_STREAMS, make_api
 from shoal.api.serve import base_url
+from shoal.core.redact import visible, without_secrets
 from shoal.guardian import die_with_parent
 from shoal.settings import Settings
 from shoal.wiring import Platform, serving_platform
@@ -229,8 +230,8 @@ class ApiWorker(ThreadWorker):
             log.error("request_failed", path=getattr(req, "path", None), exc_info=exc)
             detail = "The server failed to answer; its log says why."
         else:
-            detail = str(exc)[:MAX_DETAIL]
-            log.info("request_refused", status=int(status), client=addr[0] if addr else "", error=detail)
+            detail = visible(without_secrets(str(exc)))[:MAX_DETAIL]
+            log.info("request_refused", status=int(status), client=addr[0] if addr else "", error=type(exc).__name__)
         with suppress(OSError):
             client.sendall(_problem(status, detail))
 
@@ -263,7 +264,7 @@ class Body:
         try:
             data = take(None if size < 0 else size)
         except errors.ParseException as exc:
-            raise BadRequest(str(exc)[:MAX_DETAIL]) from exc
+            raise BadRequest(visible(str(exc))[:MAX_DETAIL]) from exc
         except OSError as exc:  # it hung up, or went silent
             raise ClientDisconnected("the body ended too early") from exc
         self._missing -= len(data)
@@ -287,7 +288,8 @@ def _problem(status: HTTPStatus, detail: str) -> bytes:
     body = orjson.dumps(problem)
     head = (
         f"HTTP/1.1 {int(status)} {status.phrase}\r\nConnection: close\r\n"
-        f"Content-Type: application/problem+json\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"Content-Type: application/problem+json\r\nX-Content-Type-Options: nosniff\r\n"
+        f"Cache-Control: no-store\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 

@@ -14,6 +14,7 @@ from typing import Any
 from shoal.cli.output import open_writer
 from shoal.core.host_name import asked_host
 from shoal.core.manners import most_within
+from shoal.core.redact import visible
 from shoal.core.values import read_moment
 from shoal.errors import InputError
 from shoal.home import make_home
@@ -109,7 +110,7 @@ def _records(entries: Iterable[Entry]) -> Iterator[Record]:
 
 
 def _write_text(output: str, lines: Sequence[str]) -> None:
-    text = "\n".join(lines) + "\n"
+    text = "\n".join(map(visible, lines)) + "\n"
     if output == "-":
         sys.stdout.write(text)
         return

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from shoal.cli.host_audit import human_rate
-from shoal.cli.talk import human_seconds, print_json, say
+from shoal.cli.talk import cells, human_seconds, print_json, say, show
 from shoal.core.model import Decision, HostStatus
 from shoal.core.robots import parse
 from shoal.core.spec import Parallel, Rate, flaws_of
@@ -65,7 +65,7 @@ def show_host(host: str, *, json: bool) -> None:
     if json:
         print_json({**report_json(report), "robots": robots})
     else:
-        print("\n".join([*_lines(report, settings.hosts_file), *_robots_lines(robots)]))
+        show("\n".join([*_lines(report, settings.hosts_file), *_robots_lines(robots)]))
 
 
 def set_limits(host: str, change: HostChange, note: str | None, *, json: bool) -> None:
@@ -161,7 +161,6 @@ def _print_table(reports: Sequence[HostReport]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("host", "state", "limits", "in flight", "latency", "lane", "reason"):
@@ -172,7 +171,7 @@ def _print_table(reports: Sequence[HostReport]) -> None:
             no_wrap=column == "host",
         )
     for report in reports:
-        table.add_row(*map(Text, _cells(report)))  # as text: brackets of an IPv6 address are no markup
+        table.add_row(*cells(_cells(report)))
     Console().print(table)
 
 

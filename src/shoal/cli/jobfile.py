@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ def read_job_file(path: Path) -> dict[str, Any]:
     except yaml.YAMLError as exc:
         mark = getattr(exc, "problem_mark", None)
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise BadSpec(f"{path}{place}: not valid YAML: {getattr(exc, 'problem', None) or exc}") from exc
+        raise BadSpec(f"{path}{place}: not valid YAML: {_problem_of(exc)}") from None
     except ValueError as exc:
         raise BadSpec(f"{path}: a value cannot be read: {exc}; put it in quotes") from exc
     if not isinstance(loaded, dict) or not all(isinstance(key, str) for key in cast(dict[Any, Any], loaded)):
@@ -36,6 +37,12 @@ def read_job_file(path: Path) -> dict[str, Any]:
             f"{path}: a job is a mapping of settings, for example\n  urls: [https://example.com/]\n  pages: 100"
         )
     return cast(dict[str, Any], loaded)
+
+
+def _problem_of(exc: yaml.YAMLError) -> str:
+    """What is wrong, without the words of the file that it is about: a password may begin with `*` or `!`."""
+    problem = getattr(exc, "problem", None)
+    return re.sub(r"\b(alias|anchor|tag|handle|directive) '.*'", r"\1", problem) if problem else "it cannot be read"
 
 
 def read_url_list(path: str) -> list[str]:
@@ -70,7 +77,7 @@ def read_headers(options: Iterable[str]) -> dict[str, str]:
     for option in options:
         name, colon, value = option.partition(":")
         if not colon:
-            raise BadSpec(f"--header {option!r}: write NAME: VALUE, for example 'Accept-Language: en'")
+            raise BadSpec("--header has no colon in it: write NAME: VALUE, for example 'Accept-Language: en'")
         headers[name.strip()] = value.strip()
     return headers
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli import options as opt
-from shoal.cli.talk import print_json, say
+from shoal.cli.talk import cells, print_json, say
 from shoal.core.access import (
     DEFAULT_TENANT,
     Permission,
@@ -124,7 +124,7 @@ def _explain(row: KeyRow) -> None:
     say(f"key {row.prefix} ({row.label}): tenant {row.tenant}, scopes {write_scopes(row.scopes)}, {limit}")
     say("From now on every request to the API needs a key, on this machine too.")
     say("It is shown this once: keep it like a password, and send it with each request to the API:")
-    say(f"  Authorization: Bearer shoal_{row.prefix}_…")
+    say(f"  Authorization: Bearer shoal_{row.prefix}_…", ours=True)
 
 
 def _start_of(given: str) -> str:
@@ -148,15 +148,14 @@ def _print_table(rows: Sequence[KeyRow]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("prefix", "label", "tenant", "scopes", "rate", "created", "state"):
         table.add_column(column, overflow="fold", no_wrap=column == "prefix")
     for row in rows:
         limits = write_scopes(row.scopes), write_rate_limit(row.rate)
-        cells = (row.prefix, row.label, row.tenant, *limits, _when(row.created_ms), _state(row))
-        table.add_row(*map(Text, cells))  # as text: brackets in a label are no markup
+        shown = (row.prefix, row.label, row.tenant, *limits, _when(row.created_ms), _state(row))
+        table.add_row(*cells(shown))
     Console().print(table)
 
 

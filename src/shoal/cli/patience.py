@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from shoal.cli.talk import say
+from shoal.core.redact import without_parameters
 from shoal.core.trouble import gist
 from shoal.errors import StoreUnavailable
 from shoal.store.trouble import longest_wait_s
@@ -53,4 +54,4 @@ def _shown(engine: Engine) -> str:
     """SQLite's file, or the server without its password."""
     if engine.dialect.name == "sqlite" and engine.url.database:
         return engine.url.database
-    return engine.url.render_as_string(hide_password=True)
+    return without_parameters(engine.url.render_as_string(hide_password=True))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from shoal.cli import options as opt
-from shoal.cli.talk import human_seconds, print_json, say
+from shoal.cli.talk import cells, human_seconds, print_json, say
 from shoal.core.proxies import ProxyPool, ProxyState
 from shoal.proxy_pools import Listed, listed, pools_of, proxy_record
 from shoal.settings import Settings, read_settings
@@ -49,13 +49,12 @@ def _print_table(rows: list[Listed], states: list[ProxyState]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("pool", "proxy", "rotate", "score", "in flight", "rests for"):
         table.add_column(column, justify="right" if column in ("score", "in flight") else "left", overflow="fold")
     for row, state in zip(rows, states, strict=True):
         rest = human_seconds(state.rest.total_seconds()) if state.rest else ""
-        cells = (row.pool, row.shown, row.rotate, f"{state.score:.2f}", str(state.in_flight), rest)
-        table.add_row(*map(Text, cells))
+        shown = (row.pool, row.shown, row.rotate, f"{state.score:.2f}", str(state.in_flight), rest)
+        table.add_row(*cells(shown))
     Console().print(table)

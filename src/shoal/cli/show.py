@@ -13,7 +13,7 @@ from shoal.cli.jobfile import read_url_list
 from shoal.cli.outage import Outage, ask_until_answered, slow_is_said
 from shoal.cli.output import open_writer
 from shoal.cli.progress import live_display, summary
-from shoal.cli.talk import print_json, say, status_json
+from shoal.cli.talk import cells, print_json, say, show, status_json
 from shoal.cli.view import format_of
 from shoal.control import lost_job
 from shoal.core.model import JobState, JobStatus
@@ -83,7 +83,7 @@ def show_status(job: str, *, watch: bool, json: bool) -> None:
             lines.append(f"  running, but no worker is alive: {NOBODY.format(job=found)}")
         if waits and not now.troubles:  # which the summary has
             lines.append(f"  waiting for {waits}")
-        print("\n".join([*lines, *_hosts(now)]))
+        show("\n".join([*lines, *_hosts(now)]))
 
 
 def _living_status(platform: Platform, job: str) -> JobStatus:
@@ -147,13 +147,14 @@ def write_page(job: str, url: str, *, headers: bool) -> None:
         if row.archive is None:
             raise NotFound(f"the body of {row.url} was not kept (the job ran without the archive)")
         exchange = platform.archive.read(row.archive)
-    out = sys.stdout.buffer
-    if headers:
-        out.write(f"HTTP/1.1 {exchange.status} {exchange.http_reason}\r\n".encode("latin-1"))
-        out.writelines(b"%b: %b\r\n" % header for header in exchange.headers)
-        out.write(b"\r\n")
-    out.write(exchange.unpacked())
-    out.flush()
+    head = [f"HTTP/1.1 {exchange.status} {exchange.http_reason}\r\n".encode("latin-1")]
+    head += [b"%b: %b\r\n" % header for header in exchange.headers]
+    whole = b"".join([*head, b"\r\n"] if headers else []) + exchange.unpacked()
+    if sys.stdout.isatty():  # strangers wrote it: a terminal must not obey it
+        show(whole.decode(errors="replace").replace("\r\n", "\n"))
+        return
+    sys.stdout.buffer.write(whole)
+    sys.stdout.buffer.flush()
 
 
 def pause(job: str, *, json: bool) -> None:
@@ -212,7 +213,7 @@ def _print_table(rows: list[JobRow], lost: list[str]) -> None:
         c = row.status.counters if row.status else None
         sums = (str(c.done - row.status.redirects), str(c.dead), str(c.pending)) if row.status and c else ("", "", "")
         state = "lost" if row.id in lost else row.state.value
-        table.add_row(row.id, state, *sums, _when(row.created_ms), row.name)
+        table.add_row(*cells((row.id, state, *sums, _when(row.created_ms), row.name)))
     Console().print(table)
 
 

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any
-
-import orjson
+from typing import TYPE_CHECKING, Any
 
 from shoal.core.model import JobStatus
+from shoal.core.redact import visible, without_secrets
+from shoal.store.export import json_line
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
-def say(text: str) -> None:
-    """A line for people."""
-    print(text, file=sys.stderr, flush=True)
+def say(text: str, *, ours: bool = False) -> None:
+    """Lines for people, without secrets (unless they are `ours` word for word) and without what a terminal obeys."""
+    print(visible(text if ours else without_secrets(text), lines=True), file=sys.stderr, flush=True)
+
+
+def show(text: str) -> None:
+    """Lines for people on standard output: what they asked for."""
+    print(visible(text, lines=True), flush=True)
+
+
+def cells(texts: Iterable[str]) -> list[Text]:
+    """Of a table: no markup, nothing that a terminal would obey, one line each."""
+    from rich.text import Text
+
+    return [Text(visible(text)) for text in texts]
 
 
 def print_json(value: Mapping[str, Any] | list[Any]) -> None:
     """One JSON document on standard output."""
-    sys.stdout.write(orjson.dumps(value).decode() + "\n")
+    sys.stdout.write(json_line(value))
     sys.stdout.flush()
 
 

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from shoal.core.redact import HIDDEN
 from shoal.core.url import Url, parse
 from shoal.core.values import STORED, Duration, Rate, no_boolean
 from shoal.errors import BadUrl, FetchError, InputError
@@ -26,7 +27,6 @@ SCHEMES = ("http", "https", "socks5", "socks5h")
 MAX_PROXIES = 100_000
 VARIANTS = 8
 """Proxies that a template offers to one host or session: when one rests, another takes its place."""
-HIDDEN = "***"
 SOURCES = ("list", "file", "template")
 SHOWN_PROXIES = 20
 
@@ -111,6 +111,8 @@ def _host_of(text: str) -> str:
 
 
 def _check_login(scheme: str, user: str, password: str) -> None:
+    if HIDDEN in (user, password):
+        raise InputError(f"{HIDDEN} stands for credentials that are not shown: write them")
     if not (user + password).isprintable():
         raise InputError("the credentials of a proxy have control characters")
     if scheme.startswith("socks"):

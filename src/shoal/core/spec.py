@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any
@@ -27,13 +27,15 @@ from pydantic import (
 from shoal.core.field import parse_field
 from shoal.core.model import Engine, Lane, queue_name
 from shoal.core.proxies import PoolName, ProxyPool
+from shoal.core.redact import HIDDEN, is_plain_header, without_bare_login
 from shoal.core.url import Url, parse
 from shoal.core.values import STORED, Duration, Keep, Label, Parallel, Rate, Size, no_boolean
 from shoal.core.values import read_rate as read_rate
 from shoal.errors import BadSpec, BadUrl, InputError
 
-_SECRET_HEADERS = re.compile(r"authorization|cookie|token|secret|password|api-?key|session", re.IGNORECASE)
-
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_MOST_MEANT = 100
+"""Characters of a name for which one that was probably meant is looked for."""
 _SHOWN_CHARS = 200
 _PLAIN = {"tuple_type": "a list is needed", "list_type": "a list is needed", "dict_type": "an object is needed"}
 """In place of Python's words."""
@@ -105,10 +107,11 @@ class JobSpec(BaseModel):
     """Drop utm_* and similar parameters from URLs."""
     fields: dict[str, str] = Field(default_factory=dict)
     """What to take from each page: name → CSS selector, `selector@attribute`; `name[]` for a list."""
-    headers: dict[str, str] = Field(default_factory=dict)
-    """Sent with each request of the job; Authorization and Cookie only to trusted origins."""
+    headers: dict[str, str] = Field(default_factory=dict, repr=False)
+    """Sent with each request of the job; Authorization, Cookie and all others that browsers do not send to everybody
+    only to trusted origins. Never shown."""
     trusted: tuple[str, ...] = ()
-    """Origins (https://host) that may see secret headers, besides those of the URLs."""
+    """Origins (https://host) that may see such headers, besides those of the URLs."""
     local: tuple[str, ...] = ()
     """Hosts on this machine (localhost:8080) that may be fetched from, besides those of the URLs. Only on the command
     line; over the API the operator allows addresses."""
@@ -177,10 +180,12 @@ class JobSpec(BaseModel):
 
     @field_validator("headers")
     @classmethod
-    def _headers_are_one_line(cls, headers: dict[str, str]) -> dict[str, str]:
-        for name, value in headers.items():
-            if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
-                raise ValueError(f"header name {name!r} has characters that are not allowed")
+    def _headers_are_one_line(cls, headers: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        for number, (name, value) in enumerate(headers.items(), 1):
+            if not _HEADER_NAME.fullmatch(name):  # not repeated: somebody may have put the value there
+                raise ValueError(f"the name of header {number} is empty or has characters that are not allowed")
+            if value.strip() == HIDDEN and info.context != STORED:
+                raise ValueError(f"{HIDDEN} stands for the value of {name!r}, which is not shown; write it")
             if not value.isprintable():
                 raise ValueError(f"header {name!r} has control characters in its value")
         return headers
@@ -188,7 +193,7 @@ class JobSpec(BaseModel):
     @property
     def secret_headers(self) -> frozenset[str]:
         """Headers that only trusted origins may see; a redirect elsewhere does not carry them."""
-        return frozenset(name for name in self.headers if _SECRET_HEADERS.search(name))
+        return frozenset(name for name in self.headers if not is_plain_header(name))
 
     @property
     def queue(self) -> str:
@@ -259,14 +264,17 @@ def flaws_of(exc: ValidationError, values: Mapping[str, Any], model: type[BaseMo
         place = _place(error["loc"])
         messages.setdefault(place, []).append(_message(dict(error), place, values, model))
         shown[place] = _shown(dict(error), place)
-    return [Flaw(place, "; or ".join(dict.fromkeys(texts)) + shown[place]) for place, texts in messages.items()]
+    return [
+        Flaw(place, without_bare_login("; or ".join(dict.fromkeys(texts)) + shown[place]))
+        for place, texts in messages.items()
+    ]
 
 
 def _message(error: dict[str, Any], place: str, values: Mapping[str, Any], model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
         if model is not JobSpec and not issubclass(model, JobSpec) and place in JobSpec.model_fields:
             return "this can be set only when a job is submitted"
-        near = get_close_matches(place.lower(), model.model_fields, n=1, cutoff=0.6)
+        near = get_close_matches(place.lower()[:_MOST_MEANT], model.model_fields, n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]!r}?" if near and near[0] not in values else ""
         return f"there is no such setting{hint}"
     if error["type"] == "model_type":
@@ -281,10 +289,15 @@ def _shown(error: dict[str, Any], place: str) -> str:
     """What was given, unless it may be a secret or says nothing."""
     if error["type"] in ("extra_forbidden", "model_type", "missing") or not place or place.startswith(_SECRET_PLACES):
         return ""
-    text = repr(error["input"])
+    try:
+        text = repr(error["input"])
+    except RecursionError:
+        return ""
     return f" (got {text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + '…'})"
 
 
-def _place(loc: Iterable[int | str]) -> str:
+def _place(loc: Sequence[int | str]) -> str:
+    if loc and loc[0] == "headers" and not all(_HEADER_NAME.fullmatch(str(part)) for part in loc):
+        return "headers"
     names = [str(part) for part in loc if not (isinstance(part, str) and part.startswith(("constrained", "literal")))]
     return ".".join(name for name in names if name not in ("float", "int", _NAME, _POOL))

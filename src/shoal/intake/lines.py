@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from shoal.core.egress import Egress
 from shoal.core.model import Candidate, Level, Rejected, Request
+from shoal.core.redact import without_secrets
 from shoal.core.scope import Scope
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
@@ -39,7 +40,7 @@ class Added:
     def note(self, line: int, problem: str) -> None:
         self.invalid += 1
         if len(self.problems) < SHOWN_PROBLEMS:
-            self.problems.append((line, problem))
+            self.problems.append((line, without_secrets(problem)))
 
 
 def sort_out(

@@ -13,6 +13,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from shoal.core.redact import without_parameters, without_secrets
 from shoal.errors import InputError, StoreUnavailable
 
 HEAD = "0005"
@@ -54,12 +55,12 @@ def open_database(url: str, *, durable: bool = False) -> Engine:
 
 def _engine(url: str, *, many: bool) -> Engine:
     try:
-        chosen = sa.make_url(url)
+        chosen = _read_url(url)
         local = chosen.drivername.startswith("sqlite")
         pool = _POOL[local] if many else {}
         if chosen.drivername.startswith("postgres"):
             return _postgresql(chosen, pool)
-        return sa.create_engine(chosen, pool_pre_ping=not local, **pool)
+        return sa.create_engine(chosen, pool_pre_ping=not local, hide_parameters=True, **pool)
     except ModuleNotFoundError as exc:
         raise StoreUnavailable(
             f"the driver {exc.name!r} is missing; for PostgreSQL: pip install 'shoal[postgres]'"
@@ -68,10 +69,21 @@ def _engine(url: str, *, many: bool) -> Engine:
         raise InputError(f"SHOAL_DATABASE_URL is not a database URL: {exc}") from exc
 
 
+def _read_url(url: str) -> sa.URL:
+    """What is wrong is said without repeating any of it: it may be a password."""
+    try:
+        chosen = sa.make_url(url)
+    except ValueError:
+        raise InputError("SHOAL_DATABASE_URL: its port is not a number; percent-encode passwords") from None
+    if "@" in (chosen.host or ""):
+        raise InputError("SHOAL_DATABASE_URL has several @ in it; write %40 for one that belongs to the password")
+    return chosen
+
+
 def _postgresql(url: sa.URL, pool: Mapping[str, int]) -> Engine:
     from shoal.store.postgres import connect, driver_url
 
-    engine = sa.create_engine(driver_url(url), pool_pre_ping=True, **pool)
+    engine = sa.create_engine(driver_url(url), pool_pre_ping=True, hide_parameters=True, **pool)
     if engine.dialect.driver == "psycopg":
         event.listen(engine, "do_connect", connect)
     return engine
@@ -133,8 +145,8 @@ def _one_at_a_time(engine: Engine) -> Generator[None]:
 
 
 def _shown(engine: Engine) -> str:
-    return engine.url.render_as_string(hide_password=True)
+    return without_parameters(engine.url.render_as_string(hide_password=True))
 
 
 def _cause(exc: BaseException) -> str:
-    return str(getattr(exc, "orig", None) or exc)
+    return without_secrets(str(getattr(exc, "orig", None) or exc))

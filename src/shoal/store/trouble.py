@@ -16,6 +16,7 @@ from itertools import count
 
 from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
+from shoal.core.redact import without_secrets
 from shoal.errors import RowRefused, StoreUnavailable
 
 _ABOUT_A_ROW = (IntegrityError, DataError, OverflowError, UnicodeEncodeError)
@@ -37,9 +38,10 @@ def translated_errors() -> Generator[None]:
         yield
     except (SQLAlchemyError, sqlite3.Error, *_ABOUT_A_ROW) as exc:
         cause = getattr(exc, "orig", None) or exc
+        why = without_secrets(str(cause))  # PostgreSQL repeats the row
         if _is_about_a_row(exc, cause):
-            raise RowRefused(f"the database does not take this row: {cause}") from exc
-        raise StoreUnavailable(f"the database refused: {cause}") from exc
+            raise RowRefused(f"the database does not take this row: {why}") from exc
+        raise StoreUnavailable(f"the database refused: {why}") from exc
     finally:
         del _under_way[number]
 

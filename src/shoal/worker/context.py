@@ -14,6 +14,9 @@ from shoal.extract.links import Links
 from shoal.extract.trail import Trail
 from shoal.fetch.port import FetchLimits
 
+SHORTEST_SECRET = 4
+"""Characters; anything shorter is found in texts that have nothing to do with it."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
@@ -56,6 +59,13 @@ class JobContext:
         if not self.secret_headers or url.origin in self.spec.trusted:
             return self.spec.headers
         return {name: value for name, value in self.spec.headers.items() if name not in self.secret_headers}
+
+    @property
+    def secrets(self) -> list[str]:
+        """Values that no text about the job may repeat, the longest first: with `Bearer` before them and without."""
+        values = [self.spec.headers[name] for name in self.secret_headers]
+        parts = [*values, *(value.rpartition(" ")[2] for value in values)]
+        return sorted({part for part in parts if len(part) >= SHORTEST_SECRET}, key=len, reverse=True)
 
     @property
     def links(self) -> Links:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from shoal.core.ledger import Ask
 from shoal.core.manners import Limit, LimitSource
 from shoal.core.model import Candidate, Lease, Outcome, Request, Settlement
+from shoal.core.redact import without_secrets
 from shoal.errors import FetchError
 from shoal.store.archive import Exchange
 from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow
@@ -45,8 +47,8 @@ class Result:
         return FoundLinks(lease.job, links[0].depth, urls, lease.request.url.fingerprint)
 
 
-def given_up(lease: Lease, outcome: Outcome, error: FetchError) -> Result:
-    """A request that will not be tried again, with its letter."""
+def given_up(lease: Lease, outcome: Outcome, error: FetchError, secrets: Iterable[str] = ()) -> Result:
+    """A request that will not be tried again, with its letter; a server may repeat the secrets that it was sent."""
     request = lease.request
     letter = DeadLetter(
         job=lease.job,
@@ -55,7 +57,7 @@ def given_up(lease: Lease, outcome: Outcome, error: FetchError) -> Result:
         host=request.url.host,
         outcome=outcome.value,
         reason=error.reason,
-        detail=_clean(error.detail[:500]),
+        detail=_clean(without_secrets(error.detail, secrets)[:500]),
         depth=request.depth,
         attempts=request.attempt + 1,
         at_ms=now_ms(),

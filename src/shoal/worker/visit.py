@@ -160,7 +160,7 @@ def _failed(context: JobContext, lease: Lease, error: FetchError, elapsed: timed
     if decision.outcome is Outcome.RETRY:
         result = Result(Settlement(lease, Outcome.RETRY, error.reason, decision.delay))
     else:
-        result = given_up(lease, decision.outcome, error)
+        result = given_up(lease, decision.outcome, error, context.secrets)
     learnt = replace(
         result.settlement,
         hold_host=decision.hold_host,

@@ -62,6 +62,21 @@ def test_a_dash_is_standard_output(capsys: pytest.CaptureFixture[str], kind: str
     assert capsys.readouterr().out == written + "{}\n"
 
 
+class Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_terminal_gets_nothing_that_it_would_obey(kind: str) -> None:
+    screen = Screen()
+    Writer(screen, encoder(kind, ["x"])).write([{"x": "\x1b]0;owned\x07 \x9b31m \u202e\r\x7f"}])
+    assert {char for char in screen.getvalue() if not char.isprintable()} == {"\n"}
+    assert "owned" in screen.getvalue()
+
+
 def test_an_old_file_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     path.write_text("old " * 100)

@@ -1,0 +1,70 @@
+"""Log lines: no secret and no control character in them, on a screen and in a file, ours and those of libraries."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Generator
+from types import TracebackType
+from typing import Any
+
+import pytest
+import structlog
+
+from shoal.observe import set_up_logs
+from shoal.stdlog import LibraryLogs
+
+SECRET = "c4nary"
+FORGED = f"one\r\n2026-11-16 [info] forged \x1b[2J\u2028 http://u:{SECRET}@h/"
+
+Error = tuple[type[BaseException], BaseException, TracebackType | None]
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Generator[None]:
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
+
+
+def _error() -> Error:
+    try:
+        raise ValueError(FORGED)
+    except ValueError as exc:
+        return type(exc), exc, exc.__traceback__
+
+
+def _log_all() -> None:
+    log: Any = structlog.get_logger()
+    log.warning(FORGED, field=FORGED, error=ValueError(FORGED), deep={"headers": {"Cookie": SECRET, "x": [FORGED]}})
+    log.warning("named", authorization=SECRET, api_key=SECRET, password=SECRET, number=1, nothing=None)
+    log.error("failed", exc_info=_error())
+    record = logging.LogRecord("celery", logging.ERROR, __file__, 1, "%s", (FORGED,), _error())
+    LibraryLogs().emit(record)
+
+
+def test_lines_for_programs_are_one_document_each(capfd: pytest.CaptureFixture[str]) -> None:
+    set_up_logs()
+    _log_all()
+    err = capfd.readouterr().err
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert [line["level"] for line in lines] == ["warning", "warning", "error", "error"]
+    assert SECRET not in err
+    assert all(char.isprintable() or char == "\n" for char in err)
+    assert "\r" not in lines[0]["field"] + lines[0]["event"] + lines[3]["message"]
+    assert (lines[0]["deep"]["headers"]["Cookie"], lines[1]["number"], lines[1]["nothing"]) == ("***", 1, None)
+    assert "Traceback" in lines[2]["exception"]
+
+
+def test_lines_on_a_screen_cannot_be_forged(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    set_up_logs()
+    _log_all()
+    err = capfd.readouterr().err
+    assert SECRET not in err
+    assert "\r" not in err
+    assert "\x1b[2J" not in err
+    assert "\u2028" not in err
+    assert not [line for line in err.split("\n") if line.startswith("2026-11-16 [info] forged")]
+    assert "Traceback" in err
