@@ -45,6 +45,7 @@ class Doorbell:
         """Put one ring into the queue; a broker that is down is no reason to fail, workers look by themselves."""
         headers = {REQUEST_ID: request_id} if request_id else {}
         try:
-            self._app.send_task(SLICE_TASK, args=[queue], queue=queue, headers=headers, retry=False)
+            options = {"headers": headers, "retry": False, "ignore_result": True}
+            self._app.send_task(SLICE_TASK, args=[queue], queue=queue, **options)
         except (OperationalError, OSError, RedisUnavailable) as exc:
             log.warning("ring_failed", queue=queue, error=str(exc))

@@ -10,9 +10,8 @@ beside slices gets from its queue. A message that the door refuses is gone, as i
 # pyright: reportMissingTypeStubs=false, reportUnknownLambdaType=false, reportIncompatibleVariableOverride=false
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from celery.worker.consumer import Consumer as CeleryConsumer
 from kombu.transport import TRANSPORT_ALIASES
@@ -95,7 +94,7 @@ class Consumer(CeleryConsumer):
     def on_invalid_task(self, body, message, exc) -> None:
         self._refuse(message, "arguments")
 
-    def create_task_handler(self, *args, **kwargs) -> Callable[[Any], Any]:
+    def create_task_handler(self, *args, **kwargs) -> Any:
         receive = super().create_task_handler(*args, **kwargs)
 
         def on_task_received(message: Any) -> Any:
@@ -107,7 +106,7 @@ class Consumer(CeleryConsumer):
         return on_task_received
 
     def _refuse(self, message: Any, reason: str) -> None:
-        door: Door | None = self.app.conf.broker_transport_options.get(DOOR)
+        door: Door | None = cast(Any, self.app).conf.broker_transport_options.get(DOOR)
         if door:
             door.refuse(reason)
         with suppress(message.MessageStateError):
