@@ -59,7 +59,7 @@ def hostile(canary: Path) -> Iterator[tuple[str, str, bytes]]:
     yaml = f"!!python/object/apply:builtins.open [{canary}, w]".encode()
     headers = ring()["headers"]
     ten_years = (datetime.now(UTC) + timedelta(days=3650)).isoformat()
-    bomb = envelope(gzip.compress(b" " * 10_000_000), {**headers, "compression": "application/x-gzip"})
+    bomb = envelope(gzip.compress(b" " * 5_000_000), {**headers, "compression": "application/x-gzip"})
     later = {"callbacks": [{"task": "shoal.slice", "args": ["http.high"]}]}
 
     yield "bare pickle", "not_json", pickled
@@ -74,7 +74,7 @@ def hostile(canary: Path) -> Iterator[tuple[str, str, bytes]]:
     yield "gzip bomb", "content_type", _sent(bomb)
     yield "unknown task", "unknown_task", _sent(ring("os.system"))
     yield "task of Celery's own", "unknown_task", _sent(ring("celery.backend_cleanup"))
-    yield "huge body", "too_large", _sent(ring(body=[["x" * 20_000_000], {}, {}]))
+    yield "huge body", "too_large", _sent(ring(body=[["x" * 2_000_000], {}, {}]))
     yield "queue of a million characters", "too_large", _sent(ring(body=[["q" * 1_000_000], {}, {}]))
     yield "deep JSON", "too_large", b"[" * DEEP + b"]" * DEEP
     yield "deep JSON within the limit", "not_json", b"[" * 30_000 + b"]" * 30_000

@@ -55,7 +55,7 @@ def find_risks(url: str) -> list[Risk]:
     client = connect(RedisUrls.of(url).frontier, timeout_s=ASK_S)
     try:
         with suppress(RedisError, OSError):
-            memory = cast("dict[str, Any]", client.info("memory"))
+            memory = client.info("memory")
         with suppress(RedisError, OSError):
             configuration = cast("dict[str, str]", client.config_get(*CONFIGURATION))
     finally:
