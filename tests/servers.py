@@ -9,8 +9,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -43,21 +43,26 @@ def _version(path: str) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-@contextmanager
-def running(binary: str) -> Generator[str]:
+def running(binary: str) -> AbstractContextManager[str]:
     """The URL of a fresh server, which ends with the block, or with this process however that ends."""
+    return running_with(binary)
+
+
+@contextmanager
+def running_with(binary: str, *options: str, login: str = "") -> Generator[str]:
+    """The same with options of the server's own, and a user where it wants one."""
     with tempfile.TemporaryDirectory(prefix="shoal-") as name:
         folder = Path(name)
-        process = _start(binary, folder)
+        process = _start(binary, folder, options)
         try:
-            url = f"unix://{folder / 'socket'}"
+            url = f"unix://{login}{folder / 'socket'}"
             _wait_until_it_answers(url, process, folder / "log")
             yield url
         finally:
             _stop(process)
 
 
-def _start(binary: str, folder: Path) -> subprocess.Popen[bytes]:
+def _start(binary: str, folder: Path, options: Sequence[str]) -> subprocess.Popen[bytes]:
     command = [
         binary,
         *("--port", "0"),
@@ -66,6 +71,7 @@ def _start(binary: str, folder: Path) -> subprocess.Popen[bytes]:
         *("--save", ""),
         *("--appendonly", "no"),
         *("--maxmemory-policy", "noeviction"),
+        *options,
     ]
     with (folder / "log").open("wb") as log:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)

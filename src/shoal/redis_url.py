@@ -1,6 +1,7 @@
 """One Redis, three databases: broker, Celery's results, frontier.
 
-`redis://host:6379` uses 0, 1 and 2; `redis://host:6379/5` uses 5, 6 and 7.
+`redis://host:6379` uses 0, 1 and 2; `redis://host:6379/5` uses 5, 6 and 7. Credentials and options of TLS stay with all
+three. A certificate is always checked unless the URL says otherwise: left to itself, Celery would check none.
 """
 
 from __future__ import annotations
@@ -57,10 +58,19 @@ def _read(url: str) -> tuple[str, str, int, str]:
     if parts.scheme == "unix":
         if not parts.path:
             raise InputError(f"SHOAL_REDIS_URL: {redacted(url)!r} names no socket; write unix:///PATH")
-        return "unix", parts.path, _number(parse_qs(parts.query).get("db", ["0"])[0], url), ""
+        login, at, _ = parts.netloc.rpartition("@")
+        return "unix", f"{login}{at}{parts.path}", _number(parse_qs(parts.query).get("db", ["0"])[0], url), ""
     if not parts.hostname:
         raise InputError(f"SHOAL_REDIS_URL: {redacted(url)!r} names no host; write redis://HOST:PORT")
-    options = f"?{parts.query}" if parts.query else ""
+    query = parse_qs(parts.query)
+    if "password" in query or "username" in query:
+        raise InputError(
+            f"SHOAL_REDIS_URL: {redacted(url)!r}: write user and password before the host, USER:PASSWORD@HOST"
+        )
+    asked = [parts.query] if parts.query else []
+    if parts.scheme == "rediss" and "ssl_cert_reqs" not in query:
+        asked.append("ssl_cert_reqs=required")
+    options = f"?{'&'.join(asked)}" if asked else ""
     return parts.scheme, parts.netloc, _number(parts.path.strip("/") or "0", url), options
 
 
@@ -72,5 +82,5 @@ def _number(text: str, url: str) -> int:
 
 
 def redacted(url: str) -> str:
-    """The URL without its password."""
+    """The URL without its passwords: its own, and that of a certificate's key."""
     return without_login(url)

@@ -150,3 +150,30 @@ def test_several_processes_add_up_their_metrics_and_leave_no_folder(shoal: Shoal
 
 def _metric_folders(home: Path) -> list[Path]:
     return list((home / "run").glob("metrics-*"))
+
+
+def test_fifty_clients_that_dawdle_hold_up_nobody(port: int) -> None:
+    """Half of them send their headers bit by bit, the others their bodies."""
+    head = b"GET /healthz HTTP/1.1\r\nHost: test\r\nX-Slow: "
+    body = (
+        get("/api/v1/jobs", "Content-Type: application/json", "Content-Length: 1000000", method="POST") + b'{"urls": ['
+    )
+    clients = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(50)]
+    try:
+        for number, client in enumerate(clients):
+            client.sendall(body if number % 2 else head)
+        for _ in range(5):
+            for client in clients:
+                client.sendall(b" ")
+            assert send(port, get("/healthz"))[0] == 200
+            assert send(port, get("/readyz"))[0] == 200
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_what_the_server_itself_refuses_has_a_request_id_too(port: int) -> None:
+    _, headers, body = send(port, b"GARBAGE\r\n\r\n")
+    assert headers["x-request-id"] == json.loads(body)["request_id"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert send(port, b"GARBAGE\r\n\r\n")[1]["x-request-id"] != headers["x-request-id"]

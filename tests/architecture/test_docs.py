@@ -264,6 +264,8 @@ def _fixed_limits() -> dict[str, object]:
         "bytes of the request line, and of a header": server.MAX_LINE_BYTES,
         "headers": server.MAX_HEADERS,
         "seconds of silence in the middle of a request": server.STALLED_S,
+        "seconds for the request line and the headers": server.HEAD_S,
+        "seconds for a body that is not streamed, and one more for each 16 KB that has come": server.BODY_S,
     }
 
 

@@ -1,14 +1,18 @@
-"""The page of guarantees names what proves them: it must be there."""
+"""The pages of guarantees and of security name what proves them: it must be there."""
 
 from __future__ import annotations
 
 import ast
 import re
 
+import pytest
+
 from shoal.drill.kind import Kind
 from tests.documents import REPOSITORY, plain, table
 
 PAGE = "docs/guarantees.md"
+SECURITY = "SECURITY.md"
+PROMISES = [(PAGE, "guarantee", "fault"), (SECURITY, "promise", "against")]
 
 
 def _tests() -> set[str]:
@@ -20,14 +24,16 @@ def _tests() -> set[str]:
     }
 
 
-def test_every_test_that_is_named_exists() -> None:
-    named = {name for *_, proof in table(PAGE, "guarantee", "fault") for name in re.findall(r"`(test_\w+)`", proof)}
+@pytest.mark.parametrize("head", PROMISES, ids=[page for page, *_ in PROMISES])
+def test_every_test_that_is_named_exists(head: tuple[str, ...]) -> None:
+    named = {name for *_, proof in table(*head) for name in re.findall(r"`(test_\w+)`", proof)}
     assert named
     assert named - _tests() == set()
 
 
-def test_every_guarantee_has_its_proof() -> None:
-    for guarantee, fault, proof in table(PAGE, "guarantee", "fault", "shown by"):
+@pytest.mark.parametrize("head", PROMISES, ids=[page for page, *_ in PROMISES])
+def test_every_guarantee_has_its_proof(head: tuple[str, ...]) -> None:
+    for guarantee, fault, proof in table(*head, "shown by"):
         assert guarantee.endswith(".")
         assert fault
         assert "drill: " in proof or "`test_" in proof, guarantee

@@ -16,7 +16,7 @@ from shoal.redis_url import RedisUrls, redacted
         ("redis://h:6379/", "redis://h:6379/0", "redis://h:6379/1", "redis://h:6379/2"),
         ("redis://h:6379/5", "redis://h:6379/5", "redis://h:6379/6", "redis://h:6379/7"),
         ("REDIS://h/5", "redis://h/5", "redis://h/6", "redis://h/7"),
-        ("rediss://u:p@h:6380/1", "rediss://u:p@h:6380/1", "rediss://u:p@h:6380/2", "rediss://u:p@h:6380/3"),
+        ("redis://u:p@h:6380/1", "redis://u:p@h:6380/1", "redis://u:p@h:6380/2", "redis://u:p@h:6380/3"),
         ("redis://:p%40%2F@h", "redis://:p%40%2F@h/0", "redis://:p%40%2F@h/1", "redis://:p%40%2F@h/2"),
         ("redis://[::1]:6379/1", "redis://[::1]:6379/1", "redis://[::1]:6379/2", "redis://[::1]:6379/3"),
         (
@@ -30,6 +30,22 @@ from shoal.redis_url import RedisUrls, redacted
 )
 def test_three_databases_stand_side_by_side(url: str, broker: str, results: str, frontier: str) -> None:
     assert RedisUrls.of(url) == RedisUrls(broker, results, frontier)
+
+
+def test_a_certificate_is_checked_unless_the_url_says_otherwise() -> None:
+    checked = [f"rediss://u:p@h:6380/{number}?ssl_cert_reqs=required" for number in (1, 2, 3)]
+    assert RedisUrls.of("rediss://u:p@h:6380/1") == RedisUrls(*checked)
+    with_authority = RedisUrls.of("rediss://h?ssl_ca_certs=/ca.pem")
+    assert with_authority.broker == "rediss://h/0?ssl_ca_certs=/ca.pem&ssl_cert_reqs=required"
+    assert RedisUrls.of("rediss://h?ssl_cert_reqs=none").frontier == "rediss://h/2?ssl_cert_reqs=none"
+
+
+def test_a_socket_may_have_a_user_and_a_password() -> None:
+    assert RedisUrls.of("unix://u:p%40@/run/redis.sock?db=4") == RedisUrls(
+        "redis+socket://u:p%40@/run/redis.sock?virtual_host=4",
+        "redis+socket://u:p%40@/run/redis.sock?virtual_host=5",
+        "unix://u:p%40@/run/redis.sock?db=6",
+    )
 
 
 def test_options_of_the_connection_stay_with_all_three() -> None:
@@ -83,6 +99,9 @@ def test_what_urllib_stumbles_over_is_bad_input_too(url: str) -> None:
         ("redis://u:se@secret@h/1", "redis://***@h/1"),
         ("amqp://u:secret@h//", "amqp://***@h//"),
         ("unix:///s?db=1", "unix:///s?db=1"),
+        ("unix://u:secret@/s?db=1", "unix://***@/s?db=1"),
+        ("rediss://h?ssl_password=secret&ssl_keyfile=/k", "rediss://h?ssl_password=***&ssl_keyfile=/k"),
+        ("redis://h/1?password=secret", "redis://h/1?password=***"),
         ("", ""),
     ],
 )
@@ -91,7 +110,14 @@ def test_a_shown_url_has_no_password(url: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["redis://u:secret@h/x", "ftp://u:secret@h", "redis://u:secret@/1", "redis://u:secret@[h"]
+    "url",
+    [
+        "redis://u:secret@h/x",
+        "ftp://u:secret@h",
+        "redis://u:secret@/1",
+        "redis://u:secret@[h",
+        "redis://h?password=secret",
+    ],
 )
 def test_no_message_repeats_a_password(url: str) -> None:
     with pytest.raises(InputError) as caught:

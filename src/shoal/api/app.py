@@ -33,6 +33,8 @@ log = structlog.get_logger()
 ROUTES = (jobs.routes, results.routes, scrape.routes, follow.routes, operations.routes, health.routes)
 STREAMED = frozenset({"jobs.add_urls"})
 """Routes whose bodies have no limit: they are read bit by bit."""
+STREAMED_BODY = "shoal.streamed"
+"""Marks, for who reads it, a body that may take as long as it likes."""
 STOP_STREAMS = "shoal.stop_streams"
 """The extension that ends endless answers, for who is to stop the process."""
 SPARE_THREADS = 32
@@ -122,6 +124,7 @@ def _check_body() -> None:
     if request.headers.get("Content-Encoding", "identity") != "identity":
         raise UnsupportedMediaType("send the body as it is, without a Content-Encoding")
     if request.endpoint in STREAMED:
+        request.environ[STREAMED_BODY] = True
         request.max_content_length = sys.maxsize  # None would mean the limit of all others
         return
     if request.method not in ("POST", "PATCH") or request.endpoint is None:

@@ -23,6 +23,7 @@ from shoal.core.model import HostStatus
 from shoal.core.trouble import Need
 from shoal.errors import RedisUnavailable
 from shoal.frontier.audit import REPAIRED
+from shoal.frontier.crew import REFUSALS
 from shoal.frontier.watch import Watch
 
 HOSTS_LOOKED_AT = 1_000
@@ -120,6 +121,10 @@ class FrontierCollector(Collector):
         for reason in RESTARTS:
             restarts.add_metric([reason], stats.get(f"restarts:{reason}", 0))
         yield restarts
+        refused = CounterMetricFamily("shoal_refused_messages", "Messages of the broker refused", labels=["reason"])
+        for reason in REFUSALS:
+            refused.add_metric([reason], stats.get(f"refused:{reason}", 0))
+        yield refused
 
     def _workers(self) -> Iterator[Metric]:
         workers = self._watch.workers()

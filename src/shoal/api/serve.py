@@ -27,6 +27,7 @@ def serve(settings: Settings, log_level: str = "info") -> int:
         from shoal.api.server import Server
         from shoal.observe import set_up_logs
         from shoal.proxy_pools import pools_of
+        from shoal.redis_risks import warn_of_risks
         from shoal.stdlog import adopt_library_logs
         from shoal.wiring import with_redis
 
@@ -36,6 +37,8 @@ def serve(settings: Settings, log_level: str = "info") -> int:
         pools_of(settings.proxies_file).all()
         listener = _listen(settings.api_host, settings.api_port)
         with with_redis(settings) as chosen:
+            if chosen.parent is None:  # else the command that brought it along has said so
+                warn_of_risks(chosen)
             return Server(chosen, listener).serve()
 
 

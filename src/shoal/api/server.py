@@ -34,10 +34,11 @@ from gunicorn.http import errors
 from gunicorn.workers.gthread import TConn, ThreadWorker
 from werkzeug.exceptions import BadRequest, ClientDisconnected
 
-from shoal.api.app import STOP_STREAMS, make_api
+from shoal.api.app import STOP_STREAMS, STREAMED_BODY, make_api
 from shoal.api.serve import base_url
 from shoal.core.redact import visible, without_secrets
 from shoal.guardian import die_with_parent
+from shoal.intake.ids import new_request_id
 from shoal.settings import Settings
 from shoal.wiring import Platform, serving_platform
 
@@ -51,6 +52,8 @@ KEEPALIVE_S = 15
 STALLED_S = 60
 """A client that sends or takes nothing for this long, in the middle of a request, loses its connection."""
 GC_THRESHOLDS = (100_000, 20, 100)
+BODY_S, BODY_BYTES_A_SECOND = 60, 16_384
+"""A body that is not streamed may take so long, and longer by what has come of it at this pace."""
 HEAD_S = 20
 """A client takes a thread with its first byte; within this time its headers must be there."""
 IDLE_CONNECTIONS = 1_000
@@ -83,6 +86,7 @@ class Server(BaseApplication):
         self._listener = listener
         self._platform: Platform | None = None
         self._app: Flask | None = None
+        self.readings = Readings()
         super().__init__()
 
     def serve(self) -> int:
@@ -124,7 +128,7 @@ class Server(BaseApplication):
         self._platform = serving_platform(self._settings)
         self._app = make_api(self._platform)
         _calm_collector()
-        return _guarded(self._app)
+        return _guarded(self._app, self.readings)
 
     def end_streams(self) -> None:
         """Requests that would go on for as long as their clients listen come to their end."""
@@ -162,6 +166,7 @@ class ApiWorker(ThreadWorker):
     """A process of the API: one thread for each request under way, and a loop that never waits for any of them."""
 
     def init_process(self) -> None:
+        self.readings: Readings = cast(Any, self.app).readings
         self.heading: dict[Any, float] = {}
         """Connections whose request line and headers are still coming → until when they must be there."""
         super().init_process()
@@ -219,6 +224,7 @@ class ApiWorker(ThreadWorker):
             if now > deadline:
                 with suppress(OSError):
                     conn.sock.shutdown(socket.SHUT_RDWR)
+        self.readings.cut(now)
         if not self.alive:
             for conn in self.pending_conns:
                 conn.timeout = 0.0  # who has sent nothing so far is not waited for
@@ -226,14 +232,16 @@ class ApiWorker(ThreadWorker):
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
         status = next((code for kind, code in _STATUSES if isinstance(exc, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
+        request_id = new_request_id()
         if status is HTTPStatus.INTERNAL_SERVER_ERROR:
-            log.error("request_failed", path=getattr(req, "path", None), exc_info=exc)
+            log.error("request_failed", path=getattr(req, "path", None), request_id=request_id, exc_info=exc)
             detail = "The server failed to answer; its log says why."
         else:
             detail = visible(without_secrets(str(exc)))[:MAX_DETAIL]
-            log.info("request_refused", status=int(status), client=addr[0] if addr else "", error=type(exc).__name__)
+            names = {"client": addr[0] if addr else "", "request_id": request_id}
+            log.info("request_refused", status=int(status), error=type(exc).__name__, **names)
         with suppress(OSError):
-            client.sendall(_problem(status, detail))
+            client.sendall(_problem(status, detail, request_id))
 
 
 class LibraryLogger(Logger):
@@ -246,13 +254,38 @@ class LibraryLogger(Logger):
         self.error_log.propagate = True
 
 
+class Readings:
+    """Connections whose bodies are being read, and until when they may: no thread waits for a trickle without end."""
+
+    def __init__(self) -> None:
+        self._until: dict[socket.socket, float] = {}
+
+    def begin(self, connection: socket.socket, until: float) -> None:
+        self._until[connection] = until
+
+    def end(self, connection: socket.socket) -> None:
+        self._until.pop(connection, None)
+
+    def cut(self, now: float) -> None:
+        """Hang up on those that are too slow; who reads them is told that they have ended too early."""
+        for connection, until in list(self._until.items()):
+            if now > until:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+
 class Body:
     """A request's body as the application reads it. What is wrong with it is told to the client, and no error of ours;
-    a body that ends before its announced length is wrong, and not short."""
+    a body that ends before its announced length is wrong, and not short, and so is one that does not come to an end."""
 
-    def __init__(self, body: Any, length: int) -> None:
-        self._body = body
-        self._missing = length
+    def __init__(self, environ: dict[str, Any], readings: Readings) -> None:
+        length = environ.get("CONTENT_LENGTH", "")
+        self._environ = environ
+        self._body = environ["wsgi.input"]
+        self._missing = int(length) if length.isdecimal() else 0
+        self._readings = readings
+        self._taken = 0
+        self._started = time.monotonic()
 
     def read(self, size: int = -1) -> bytes:
         return self._take(self._body.read, size)
@@ -261,35 +294,40 @@ class Body:
         return self._take(self._body.readline, size)
 
     def _take(self, take: Callable[[int | None], bytes], size: int) -> bytes:
+        connection = self._environ["gunicorn.socket"]
+        if not self._environ.get(STREAMED_BODY):
+            self._readings.begin(connection, self._started + BODY_S + self._taken / BODY_BYTES_A_SECOND)
         try:
             data = take(None if size < 0 else size)
         except errors.ParseException as exc:
             raise BadRequest(visible(str(exc))[:MAX_DETAIL]) from exc
         except OSError as exc:  # it hung up, or went silent
             raise ClientDisconnected("the body ended too early") from exc
+        finally:
+            self._readings.end(connection)
+        self._taken += len(data)
         self._missing -= len(data)
         if self._missing > 0 and (size < 0 or (size and not data)):
             raise ClientDisconnected("the body is shorter than its Content-Length")
         return data
 
 
-def _guarded(app: Flask) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
+def _guarded(app: Flask, readings: Readings) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
     def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        length = environ.get("CONTENT_LENGTH", "")
-        environ["wsgi.input"] = Body(environ["wsgi.input"], int(length) if length.isdecimal() else 0)
+        environ["wsgi.input"] = Body(environ, readings)
         return app(environ, start_response)
 
     return application
 
 
-def _problem(status: HTTPStatus, detail: str) -> bytes:
+def _problem(status: HTTPStatus, detail: str, request_id: str) -> bytes:
     """A whole response: RFC 9457 problem details."""
     problem = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail}
-    body = orjson.dumps(problem)
+    body = orjson.dumps({**problem, "request_id": request_id})
     head = (
-        f"HTTP/1.1 {int(status)} {status.phrase}\r\nConnection: close\r\n"
-        f"Content-Type: application/problem+json\r\nX-Content-Type-Options: nosniff\r\n"
-        f"Cache-Control: no-store\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"HTTP/1.1 {int(status)} {status.phrase}\r\nConnection: close\r\nX-Request-ID: {request_id}\r\n"
+        "X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n"
+        f"Content-Type: application/problem+json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 

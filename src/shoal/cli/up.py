@@ -47,10 +47,12 @@ def up(
     shoal up --port 8080 --workers 4
     """
     from shoal.api.serve import check_exposure, check_port
+    from shoal.redis_risks import warn_of_risks
     from shoal.wiring import with_redis
 
     settings = read_settings(api_host=host, api_port=port, api_workers=api_workers)
-    with noted_interrupts() as interrupts, with_redis(settings):
+    with noted_interrupts() as interrupts, with_redis(settings) as chosen:
+        warn_of_risks(chosen)
         check_exposure(settings)
         check_port(settings)
         interrupts.check()

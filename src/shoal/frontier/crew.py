@@ -19,6 +19,8 @@ from shoal.frontier.wire import ms
 
 BEAT_LIFETIME = timedelta(seconds=20)
 """A worker that is silent for this long is taken for dead."""
+REFUSALS = ("too_large", "not_json", "content_type", "malformed", "unknown_task", "arguments")
+"""Why a worker did not take a message of the broker for a doorbell."""
 
 
 class Crew:
@@ -47,7 +49,7 @@ class Crew:
             pipeline.zrem(f"{self._prefix}:workers", worker)
             pipeline.execute()
 
-    def count(self, what: str) -> None:
-        """One more in the frontier's sums, such as `slices`."""
+    def count(self, what: str, times: int = 1) -> None:
+        """One more, or several, in the frontier's sums, such as `slices`."""
         with translated_errors("stats"):
-            self._client.hincrby(f"{self._prefix}:stats", what, 1)
+            self._client.hincrby(f"{self._prefix}:stats", what, times)

@@ -328,6 +328,10 @@ class Frontier:
         """A worker, or a process of one, had to be started again."""
         self._crew.count(f"restarts:{reason}")
 
+    def count_refused(self, reason: str, times: int) -> None:
+        """So many messages of the broker were not doorbells, and were dropped."""
+        self._crew.count(f"refused:{reason}", times)
+
     def claim_ring(self, queue: str) -> bool:
         """True for the one caller that should ring now; nobody else needs to until it was answered or is stale."""
         return self._doorbells.claim(queue)

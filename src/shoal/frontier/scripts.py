@@ -71,6 +71,8 @@ def translated_errors(operation: str) -> Generator[None]:
         yield
     except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as exc:
         raise RedisUnavailable(f"Redis did not answer ({operation}): {exc}") from exc
+    except exceptions.NoPermissionError as exc:
+        raise RedisUnavailable(f"Redis does not give this user the rights that it needs ({operation}): {exc}") from exc
     except exceptions.OutOfMemoryError as exc:
         raise RedisUnavailable(f"Redis is out of memory ({operation}): {exc}") from exc
     except exceptions.ResponseError as exc:

@@ -4,11 +4,16 @@
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from celery import Celery
 from kombu.entity import Exchange, Queue
 
 from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE
 from shoal.redis_url import RedisUrls
+
+if TYPE_CHECKING:
+    from shoal.worker.door import Door
 
 SLICE_TASK = "shoal.slice"
 TICK_TASK = "shoal.tick"
@@ -16,10 +21,12 @@ VISIBILITY_TIMEOUT_S = 3600
 """Far above the length of a slice: an unacknowledged ring is delivered again after this."""
 SOCKET_TIMEOUT_S = 5
 """Far above the second for which the transport waits in Redis; a connection that is silent for longer is dead."""
+DOOR = "door"
+"""The transport option that has the door of a worker; without it nobody is judged, and nobody takes messages."""
 
 
-def make_app(urls: RedisUrls) -> Celery:
-    """A Celery application on these databases."""
+def make_app(urls: RedisUrls, door: Door | None = None) -> Celery:
+    """A Celery application on these databases; who takes messages has a door for them."""
     app = Celery("shoal", broker=urls.broker, backend=urls.results, set_as_current=False)
     exchange = Exchange("shoal")
     app.conf.update(
@@ -33,7 +40,9 @@ def make_app(urls: RedisUrls) -> Celery:
         task_ignore_result=True,
         task_serializer="json",
         result_serializer="json",
+        event_serializer="json",
         accept_content=["json"],
+        result_accept_content=["json"],
         worker_prefetch_multiplier=1,
         worker_cancel_long_running_tasks_on_connection_loss=False,
         worker_hijack_root_logger=False,
@@ -44,7 +53,19 @@ def make_app(urls: RedisUrls) -> Celery:
             "socket_connect_timeout": 3,
             "socket_timeout": SOCKET_TIMEOUT_S,
             "socket_keepalive": True,
+            **_with_door(door),
         },
         worker_proc_alive_timeout=30,
     )
+    if door:
+        app.conf.worker_consumer = "shoal.worker.transport:Consumer"
     return app
+
+
+def _with_door(door: Door | None) -> dict[str, Any]:
+    if door is None:
+        return {}
+    from shoal.worker.transport import install
+
+    install()
+    return {DOOR: door}

@@ -25,6 +25,7 @@ from shoal.core.model import CONTROL_QUEUE
 from shoal.errors import RedisUnavailable
 from shoal.frontier.frontier import Frontier
 from shoal.observe import set_up_logs
+from shoal.redis_risks import warn_of_risks
 from shoal.redis_url import redacted
 from shoal.settings import Settings
 from shoal.stdlog import adopt_library_logs
@@ -41,7 +42,7 @@ SCHEDULE = {
     "tick": {
         "task": TICK_TASK,
         "schedule": float(TICK_S),
-        "options": {"queue": CONTROL_QUEUE, "expires": EXPIRES_S, "retry": False},
+        "options": {"queue": CONTROL_QUEUE, "expires": EXPIRES_S, "retry": False, "ignore_result": True},
     }
 }
 
@@ -108,6 +109,7 @@ def serve_beat(settings: Settings, log_level: str = "info") -> int:
     set_up_logs(log_level)
     adopt_library_logs()
     with with_redis(settings) as chosen:
+        warn_of_risks(chosen)
         beat = Beat(chosen, make_app(redis_urls(chosen)))
         for told in (signal.SIGINT, signal.SIGTERM):
             signal.signal(told, beat.stop)

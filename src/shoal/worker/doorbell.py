@@ -9,6 +9,7 @@ doubling one changes nothing: a slice that finds no work ends, and an idle worke
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import structlog
 from celery import Celery
@@ -45,6 +46,7 @@ class Doorbell:
         """Put one ring into the queue; a broker that is down is no reason to fail, workers look by themselves."""
         headers = {REQUEST_ID: request_id} if request_id else {}
         try:
-            self._app.send_task(SLICE_TASK, args=[queue], queue=queue, headers=headers, retry=False)
+            options: dict[str, Any] = {"headers": headers, "retry": False, "ignore_result": True}
+            self._app.send_task(SLICE_TASK, args=[queue], queue=queue, **options)
         except (OperationalError, OSError, RedisUnavailable) as exc:
             log.warning("ring_failed", queue=queue, error=str(exc))

@@ -15,6 +15,7 @@ import signal
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
@@ -32,6 +33,7 @@ from shoal.frontier.frontier import Frontier
 from shoal.settings import Settings
 from shoal.wiring import redis_urls
 from shoal.worker.app import SLICE_TASK
+from shoal.worker.door import Door
 from shoal.worker.doorbell import Doorbell
 from shoal.worker.memory import resident_mb
 from shoal.worker.supervisor import Life
@@ -65,10 +67,15 @@ class Pool(Protocol):
 class Pulse:
     """A thread of the main process, from the moment when the worker is ready."""
 
-    def __init__(self, settings: Settings, app: Celery, life: Life, pool: Pool, give_up: Callable[[], object]) -> None:
+    def __init__(
+        self, settings: Settings, app: Celery, life: Life, pool: Pool, door: Door, give_up: Callable[[], object]
+    ) -> None:
         self._settings = settings
         self._app = app
         self._pool = pool
+        self._door = door
+        self._refused: Counter[str] = Counter()
+        """Messages that the frontier does not know of yet, by reason."""
         self._give_up = give_up
         self._watchdog = Watchdog(settings.stall_seconds)
         self._hung_s = settings.lease_seconds + settings.grace_seconds
@@ -118,6 +125,7 @@ class Pulse:
             while self._to_count:
                 self._frontier.count_restart(self._to_count[-1])
                 self._to_count.pop()
+            self._count_refused()
             if now - self._rung_at >= PULSE_S:
                 self._attend(now)
         except RedisUnavailable as exc:
@@ -125,6 +133,17 @@ class Pulse:
             log.warning("pulse_failed", error=str(exc))
         except Exception:  # a pulse that stops is a worker that nobody hears of
             log.exception("pulse_failed")
+
+    def _count_refused(self) -> None:
+        """One line and one count for all that came since the last time: who sends a million must not fill the disk."""
+        taken = self._door.take()
+        for reason, times in taken.items():
+            log.warning("messages_refused", reason=reason, times=times)
+        self._refused.update(taken)
+        while self._refused:
+            reason, times = next(iter(self._refused.items()))
+            self._frontier.count_refused(reason, times)
+            del self._refused[reason]
 
     def _attend(self, now: float) -> None:
         """Ring for work that is due while a process of ours is free; give up when that has no effect for long."""

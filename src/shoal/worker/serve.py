@@ -27,6 +27,7 @@ def _work(settings: Settings, log_level: str, life: Life) -> NoReturn:
     """In the Celery process."""
     from shoal.observe import set_up_logs
     from shoal.proxy_pools import pools_of
+    from shoal.redis_risks import warn_of_risks
     from shoal.wiring import sync_hosts, with_redis
     from shoal.worker.arrival import patiently
     from shoal.worker.tasks import Worker
@@ -36,6 +37,8 @@ def _work(settings: Settings, log_level: str, life: Life) -> NoReturn:
     with ExitStack() as stack:
         chosen = patiently(settings, lambda: stack.enter_context(with_redis(settings)))
         patiently(chosen, lambda: sync_hosts(chosen))
+        if chosen.parent is None:  # else the command that brought it along has said so
+            warn_of_risks(chosen)
         _announce(chosen)
         code = Worker(chosen, life).run()
     for stream in (sys.stdout, sys.stderr):

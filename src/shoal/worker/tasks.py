@@ -36,6 +36,7 @@ from shoal.stdlog import adopt_library_logs
 from shoal.wiring import Platform, redis_urls
 from shoal.worker.app import SLICE_TASK, TICK_TASK, make_app
 from shoal.worker.beat import Beat
+from shoal.worker.door import Door
 from shoal.worker.doorbell import REQUEST_ID, Doorbell
 from shoal.worker.grace import Grace
 from shoal.worker.marks import Marks
@@ -53,7 +54,8 @@ class Worker:
     def __init__(self, settings: Settings, life: Life) -> None:
         self._settings = settings
         self._life = life
-        self._app = make_app(redis_urls(settings))
+        self._door = Door()
+        self._app = make_app(redis_urls(settings), self._door)
         self._lifeline = Lifeline()
         self._platform: Platform | None = None
         self._runtime: Runtime | None = None
@@ -62,7 +64,7 @@ class Worker:
         """Housekeeping needs no pool: one process, which is the main one."""
         self._marks = Marks(settings.processes)
         self._pool = _CeleryPool(self._marks)
-        self._pulse = Pulse(settings, self._app, life, self._pool, self._give_up)
+        self._pulse = Pulse(settings, self._app, life, self._pool, self._door, self._give_up)
         self._ticks = Ticks(self._app, self._open_apart) if self._mixed else None
         self._beat = Beat(settings, self._app) if settings.beat else None
         self._connect_tasks()

@@ -1,0 +1,97 @@
+"""What is dangerous about a Redis that works: anybody may come in, or it may throw away what it was given.
+
+Asked once, when a long-lived command starts. A user without the right to read the configuration is not told less than
+can be known: without a password, over the network, everybody comes in as we did.
+"""
+
+# redis-py's hints leave gaps: what falls into them is unknown to the checker in this file only.
+# pyright: reportUnknownMemberType=false
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+import structlog
+from redis.exceptions import RedisError
+
+from shoal.frontier.scripts import connect
+from shoal.redis_url import RedisUrls, redacted
+from shoal.settings import Settings
+
+log = structlog.get_logger()
+
+ASK_S = 3.0
+CONFIGURATION = ("bind", "protected-mode", "requirepass")
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """One danger: its name, and what to do."""
+
+    name: str
+    hint: str
+
+
+OPEN = Risk("open", "anybody who reaches it can read and change everything: give it a password, or bind it to loopback")
+UNCHECKED = Risk("unchecked", "its certificate is not checked: leave ssl_cert_reqs=none out of the URL")
+EVICTS = Risk("evicts", "it may throw away URLs when its memory is full: set maxmemory-policy noeviction")
+
+
+def warn_of_risks(settings: Settings) -> None:
+    """A line in the log for each danger of the Redis that the settings name; never a reason to fail."""
+    url = settings.redis_url or ""
+    for risk in find_risks(url):
+        log.warning("redis_unsafe", risk=risk.name, redis=redacted(url), hint=risk.hint)
+
+
+def find_risks(url: str) -> list[Risk]:
+    """What the URL tells, and what the server tells about itself, as far as it does."""
+    memory: dict[str, Any] = {}
+    configuration: dict[str, str] = {}
+    client = connect(RedisUrls.of(url).frontier, timeout_s=ASK_S)
+    try:
+        with suppress(RedisError, OSError):
+            memory = client.info("memory")
+        with suppress(RedisError, OSError):
+            configuration = cast("dict[str, str]", client.config_get(*CONFIGURATION))
+    finally:
+        client.close()
+    return [*_of_access(url, configuration), *_of_memory(memory)]
+
+
+def _of_access(url: str, configuration: Mapping[str, str]) -> list[Risk]:
+    parts = urlsplit(url)
+    options = parse_qs(parts.query)
+    risks: list[Risk] = []
+    if not parts.password and "ssl_certfile" not in options and _is_reached(parts.hostname, configuration):
+        risks.append(OPEN)
+    if parts.scheme == "rediss" and options.get("ssl_cert_reqs", [""])[0].lower() in ("none", "cert_none"):
+        risks.append(UNCHECKED)
+    return risks
+
+
+def _is_reached(host: str | None, configuration: Mapping[str, str]) -> bool:
+    """Over the network: we do so ourselves, or the server listens there and turns nobody away."""
+    if host and not is_loopback(host):
+        return True
+    bound = configuration.get("bind", "127.0.0.1").replace("*", "0.0.0.0").split()
+    beyond = not all(is_loopback(address.lstrip("-").replace("::0.0.0.0", "::")) for address in bound)
+    unguarded = configuration.get("protected-mode") == "no" and not configuration.get("requirepass")
+    return (beyond or not bound) and unguarded
+
+
+def _of_memory(memory: Mapping[str, Any]) -> list[Risk]:
+    policy = str(memory.get("maxmemory_policy", "noeviction"))
+    return [EVICTS] if int(memory.get("maxmemory", 0)) and policy != "noeviction" else []
+
+
+def is_loopback(host: str) -> bool:
+    """Names other than localhost count as elsewhere: who answers to them may change."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
