@@ -209,11 +209,11 @@ def _exported(crawls: Crawls, kind: str) -> bytes:
 
 
 def test_a_hundred_hosts_that_hang_hold_up_nobody_else(crawls: Crawls) -> None:
-    """They have more requests than the worker has sockets, each of them for longer than we wait."""
+    """They have requests for most of the sockets of the worker, each of them for longer than we wait."""
     with serve(LinkedSite(LIVE_PAGES, links=5, size=1_000), LIVE) as live:
         hanging = [f"http://{address}:{crawls.site.port}/p/{number}" for address in THRONG for number in range(8)]
         wanted = _live_urls(live)
-        job = crawls.submit("scrape", "throng", [*hanging, *wanted], timeout=600, retries=20)
+        job = crawls.submit("scrape", "throng", [*hanging, *wanted], timeout=600, retries=20, parallel=2)
         wait_until(lambda: len(live.hits) == len(wanted) + len(LIVE), within=PATIENCE)
         wait_until(lambda: crawls.status("throng").counters.done == len(wanted), within=PATIENCE)
         counters = crawls.status("throng").counters
