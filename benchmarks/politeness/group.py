@@ -3,9 +3,9 @@
 from functools import partial
 
 from benchmarks.group import Measure
-from benchmarks.politeness import dead, limits, redis_time, refused, shares, slow, urgent
+from benchmarks.politeness import dead, hanging, limits, redis_time, refused, shares, slow, urgent
 
-NAMES = ("limits", "urgent", "slow-host", "shares", "refused", "dead-hosts", "redis-time")
+NAMES = ("limits", "urgent", "slow-host", "shares", "refused", "dead-hosts", "hanging-hosts", "redis-time")
 
 
 def benchmarks(seconds: float = limits.SECONDS) -> dict[str, Measure]:
@@ -17,6 +17,7 @@ def benchmarks(seconds: float = limits.SECONDS) -> dict[str, Measure]:
         shares.measure,
         refused.measure,
         dead.measure,
+        hanging.measure,
         redis_time.measure,
     )
     return dict(zip(NAMES, measures, strict=True))

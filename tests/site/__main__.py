@@ -7,16 +7,21 @@ from pathlib import Path
 
 from tests.site.bookshop import Bookshop
 from tests.site.generated import LinkedSite, SlowSite
+from tests.site.hostile import cases as hostile
+from tests.site.hostile.server import run as run_hostile
 from tests.site.parent import die_with_parent
 from tests.site.reply import Responder
 from tests.site.server import LOCAL, Server, run
 
-_SITES = ("bookshop", "linked", "slow")
+_SITES = ("bookshop", "linked", "slow", "hostile")
 
 
 def main() -> None:
     die_with_parent()
     options = _parser().parse_args()
+    if options.site == "hostile":
+        _run_hostile(options)
+        return
 
     def announce(server: Server) -> None:
         print(f"serving {options.site} on {server.url}", flush=True)
@@ -25,12 +30,25 @@ def main() -> None:
     run(_site(options), hosts, port=options.port, log=options.log, announce=announce)
 
 
+def _run_hostile(options: Namespace) -> None:
+    """Its own server: it must be able to say what no reply can."""
+    named: list[str] = options.host or []
+    pairs = [pair.partition("=") for pair in named]
+    plan = {address: case for address, _, case in pairs} or hostile.PLAN
+
+    def announce(port: int) -> None:
+        print(f"serving hostile on http://{next(iter(plan))}:{port}/", flush=True)
+
+    run_hostile(plan, options.folder, port=options.port, log=options.log, announce=announce)
+
+
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(prog="python -m tests.site", description=__doc__)
     parser.add_argument("--site", choices=_SITES, default="bookshop")
     parser.add_argument("--port", type=int, default=0, help="0 chooses a free one")
-    parser.add_argument("--host", action="append", help="loopback address; may be repeated")
+    parser.add_argument("--host", action="append", help="loopback address; may be repeated; hostile: ADDRESS=CASE")
     parser.add_argument("--log", type=Path, help="append the access log to this file as JSON lines")
+    parser.add_argument("--folder", type=Path, default=Path(), help="hostile site: certificates go here")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pages", type=int, default=20_000, help="linked and slow sites")
     parser.add_argument("--links", type=int, default=80, help="linked site: links on a page")

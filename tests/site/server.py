@@ -59,7 +59,7 @@ def serve(
     isolated: bool = False,
 ) -> Generator[Server]:
     """Serves in a background thread for as long as the block runs; `isolated`: on a network of the test's own."""
-    with HitLog(log) as hits, _listening(hosts, port, isolated=isolated) as sockets, closing(new_loop()) as loop:
+    with HitLog(log) as hits, listening(hosts, port, isolated=isolated) as sockets, closing(new_loop()) as loop:
         front = Front(site, hits)
         stop = asyncio.Event()
         thread = Thread(target=loop.run_until_complete, args=(_accept(front, sockets, stop),), daemon=True)
@@ -80,7 +80,7 @@ def run(
     announce: Callable[[Server], None],
 ) -> None:
     """Serves in this thread, the main one, until SIGTERM or SIGINT."""
-    with HitLog(log) as hits, _listening(hosts, port) as sockets, closing(new_loop()) as loop:
+    with HitLog(log) as hits, listening(hosts, port) as sockets, closing(new_loop()) as loop:
         front = Front(site, hits)
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -114,7 +114,8 @@ async def _accept(front: Front, sockets: Sequence[socket.socket], stop: asyncio.
 
 
 @contextmanager
-def _listening(hosts: Sequence[str], port: int, *, isolated: bool = False) -> Generator[list[socket.socket]]:
+def listening(hosts: Sequence[str], port: int, *, isolated: bool = False) -> Generator[list[socket.socket]]:
+    """A socket for each address, all on one port; loopback only, unless the network is the test's own."""
     addresses = [host if isolated else _loopback(host) for host in hosts]
     with ExitStack() as stack:
         sockets = _bind_all(list(dict.fromkeys(addresses)), port)
