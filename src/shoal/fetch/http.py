@@ -28,6 +28,7 @@ from shoal.fetch.proxied import (
     login_headers,
     refusal,
 )
+from shoal.fetch.reuse import DirectConnector
 
 ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -46,7 +47,7 @@ class HttpClient:
         """`tls`: whom to trust, when it is not those whom the system trusts."""
         self._user_agent = user_agent
         trusted: ssl.SSLContext | bool = tls or True
-        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30, ssl=trusted)
+        connector = DirectConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30, ssl=trusted)
         self._session = self._make_session(connector)
         self._ways = Ways(self._make_session, trusted)
         self._timeouts: dict[FetchLimits, aiohttp.ClientTimeout] = {}
@@ -140,10 +141,14 @@ class HttpClient:
 
 
 def _check_head(answer: aiohttp.ClientResponse) -> None:
+    """What the parser lets pass."""
     size = sum(len(name) + len(value) for name, value in answer.raw_headers)
     if size > MAX_HEAD_BYTES:
         answer.close()
         raise FetchError("bad_http", f"{size} bytes of headers; at most {MAX_HEAD_BYTES} are taken")
+    if not 100 <= answer.status <= 999:
+        answer.close()
+        raise FetchError("bad_http", f"{answer.status} is not a status of HTTP")
 
 
 async def _read(answer: aiohttp.ClientResponse, limits: FetchLimits) -> bytes:

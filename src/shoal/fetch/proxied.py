@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 import aiohttp
-from aiohttp_socks import ProxyConnectionError, ProxyConnector, ProxyError, ProxyTimeoutError, ProxyType
+from aiohttp_socks import ProxyConnectionError, ProxyError, ProxyTimeoutError, ProxyType
 
 from shoal.core.proxies import Proxy
 from shoal.core.url import Url
 from shoal.errors import FetchError
 from shoal.fetch.outcomes import classify, dns_reason
+from shoal.fetch.reuse import DirectConnector, SocksConnector
 
 WANTS_LOGIN = 407
 SOCKS_ERRORS: tuple[type[Exception], ...] = (ProxyError, ProxyConnectionError, ProxyTimeoutError)
@@ -100,14 +101,14 @@ class Ways:
 
     def _http_session(self) -> aiohttp.ClientSession:
         if self._http is None:
-            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=KEEPALIVE_S, ssl=self._tls)
+            connector = DirectConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=KEEPALIVE_S, ssl=self._tls)
             self._http = self._make_session(connector, _trace())
         return self._http
 
     def _socks_session(self, proxy: Proxy) -> _SocksSession:
         kept = self._socks.get(proxy)
         if kept is None:
-            connector = ProxyConnector(
+            connector = SocksConnector(
                 host=proxy.host,
                 port=proxy.port,
                 proxy_type=ProxyType.SOCKS5,
