@@ -27,6 +27,7 @@ class RawServer:
     answer_to: AnswerTo
     port: int = 0
     asked: list[str] = field(default_factory=list[str])
+    connections: int = 0
     sending: int = 0
     """Answers under way."""
     _open: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
@@ -49,6 +50,7 @@ class RawServer:
             await asyncio.sleep(0)  # the loop closes what they have closed
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         task = asyncio.create_task(self._converse(reader, writer))
         self._open.add(task)
         task.add_done_callback(self._open.discard)

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
 import pytest
 import uvloop
 from hypothesis import HealthCheck, given, settings
@@ -31,10 +32,12 @@ from shoal.worker.context import JobContext
 from shoal.worker.outbound import Outbound
 from shoal.worker.result import Result
 from shoal.worker.visit import Visitor
+from tests.chaos.fleet import Fleet
 from tests.documents import plain, table
 from tests.long import LONG
-from tests.raw_answers import Ending, RawAnswer, raw_answers
-from tests.raw_server import LATE_S, RawServer
+from tests.raw_answers import Ending, RawAnswer, answers_of_seed, raw_answers
+from tests.raw_server import LATE_S, RawServer, serve_raw
+from tests.waiting import wait_until
 
 CASES = 20_000 if LONG else 1_000
 SHORT = FetchLimits(
@@ -43,6 +46,10 @@ SHORT = FetchLimits(
     total=timedelta(milliseconds=120),
     max_body=20_000,
 )
+ANSWERS = 2_000 if LONG else 200
+SEED = 6
+PACE = ("--rate", "unlimited", "--parallel", "16", "--no-robots", "--retries", "1", "--timeout", "1")
+TAKEN = ("--field", "title=h1", "--field", "links[]=a@href")
 HANGS_S = 10.0
 SETTLES_S = 0.002
 FIELDS = {"title": "h1", "links[]": "a@href", "prices[]": ".price"}
@@ -150,3 +157,35 @@ def test_every_answer_is_a_page_or_has_a_documented_reason(reader: Reader, answe
     assert (settlement.outcome is Outcome.DONE) == (result.page is not None)
     assert (settlement.outcome is Outcome.DEAD) == (result.letter is not None)
     assert reader.unhandled == []
+
+
+def test_a_worker_outlives_whatever_servers_send(fleet: Fleet, tmp_path: Path) -> None:
+    """A real worker, and a list of URLs each of which is answered in a way of its own."""
+    answers = [answer for answer in answers_of_seed(SEED, ANSWERS) if b"Retry-After" not in answer.wire]  # nobody waits
+    shoal, listed = fleet.shoal(), tmp_path / "urls.txt"
+    with serve_raw(lambda target: answers[int(target[1:])] if target[1:].isdigit() else GOOD) as server:
+        urls = {server.link(f"/{number}") for number in range(len(answers))}
+        listed.write_text("\n".join(urls), encoding="utf-8")
+        with shoal.running("worker") as worker:
+            fleet.wait_for_worker()
+            before = _fetching(worker.pid)
+            done = shoal.run("scrape", "-f", str(listed), *PACE, *TAKEN, "--detach", "--json")
+            assert done.code == 0, done.err
+            job = done.json["job"]
+            wait_until(lambda: shoal.status(job)["state"] == "finished", within=timedelta(minutes=2))
+            assert _fetching(worker.pid) == before
+    status = shoal.status(job)
+    assert status["reconciles"]
+    assert status["counters"]["lost"] == 0
+    pages = {row["url"] for row in shoal.run("results", job, "--pages").records}
+    letters = {row["url"]: row["reason"] for row in shoal.run("dead", job, "--format", "jsonl").records}
+    assert urls <= pages | set(letters)
+    assert not pages & set(letters)
+    assert {as_documented(reason) for reason in letters.values()} <= documented() - {"internal_error"}
+    assert len(set(letters.values())) > 3, "of many kinds"
+    print(len(pages), "pages,", dict(Counter(letters.values()).most_common()))
+
+
+def _fetching(worker: int) -> set[int]:
+    """The processes below a worker that have none below themselves."""
+    return {process.pid for process in psutil.Process(worker).children(recursive=True) if not process.children()}
