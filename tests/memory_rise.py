@@ -17,6 +17,7 @@ from shoal.core.url import parse
 from shoal.errors import FetchError
 from shoal.fetch.http import HttpClient
 from shoal.fetch.port import FetchLimits
+from tests.guards import guard_of_loopback
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -41,7 +42,7 @@ def _reason(url: str, cap: int) -> str:
     """Why there is no page; empty if there is one."""
 
     async def fetch() -> None:
-        client = HttpClient("test")
+        client = HttpClient("test", guard_of_loopback())
         try:
             response = await client.fetch(parse(url), {}, FetchLimits(max_body=cap))
             response.unpacked(cap)

@@ -23,7 +23,7 @@ from shoal.cli.keys import create as create_key
 from shoal.cli.main import app
 from shoal.control import EDITABLE
 from shoal.core.model import Counters, HostStatus, Load, Outcome, QueueDepth, WorkerBeat
-from shoal.core.retry import RETRIED_REASONS, RetryPolicy
+from shoal.core.retry import NOT_ASKED, RETRIED_REASONS, RetryPolicy
 from shoal.core.spec import JobSpec
 from shoal.core.trouble import Need, Trouble
 from shoal.core.url import MAX_URL_CHARS, parse
@@ -130,7 +130,8 @@ def test_the_urls_guide_tells_the_truth() -> None:
 
 def _known_reasons() -> set[str]:
     """Every reason that the source can give; those with a status as `http_`."""
-    found = set(RETRIED_REASONS) | {name for text in _lua() for name in re.findall(r"'(?:filtered:)?(over_\w+)'", text)}
+    found = {*RETRIED_REASONS, *NOT_ASKED}
+    found |= {name for text in _lua() for name in re.findall(r"'(?:filtered:)?(over_\w+)'", text)}
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             for place in _places(node):

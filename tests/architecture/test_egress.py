@@ -28,6 +28,8 @@ CALLS = frozenset(
 WHO = {
     "fetch/guard.py": "the guard itself",
     "fetch/http.py": "the HTTP client: its connectors are the guard's",
+    "fetch/outcomes.py": "knows what clients raise",
+    "fetch/reuse.py": "refines connectors, and makes none",
     "fetch/proxied.py": "ways through proxies: their connectors are the guard's",
     "api/server.py": "listens",
     "api/serve.py": "listens",

@@ -38,7 +38,8 @@ RETRIED_REASONS = frozenset(
         "proxy_wait",
     }
 )
-"""Failures without a status that may pass. TLS faults, unknown hosts, too large bodies and the like do not."""
+"""Failures without a status that may pass. TLS faults, unknown hosts, addresses that are blocked, bodies that are too
+large and the like do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +93,19 @@ def _passes(reason: str) -> bool:
 
 _SILENT = frozenset({"timeout_first_byte", "timeout_body", "timeout_total"})
 _DOWN = frozenset({"timeout_connect", "connect_refused", "connect_failed", "dns_failed", "dns_not_found"})
-_NOT_ASKED = frozenset(
+NOT_ASKED = frozenset(
     {
         *("robots_pending", "robots_unreachable", "robots_disallowed", "host_down", "worker_lost", "internal_error"),
-        *(
-            "row_refused",
-            "job_unknown",
-            "store_down",
-            "proxy_failed",
-            "proxy_refused",
-            "proxy_gateway",
-            "proxy_wait",
-            "bad_url",
-            "blocked_address",
-        ),
+        *("row_refused", "job_unknown", "store_down", "proxy_failed", "proxy_refused", "proxy_gateway", "proxy_wait"),
+        *("bad_url", "blocked_address"),
     }
 )
+"""Failures that say nothing about the host: it was not asked, or the fault is ours or a proxy's."""
 
 
 def signal_of(reason: str) -> Signal:
     """What a failure tells about the host."""
-    if reason in _NOT_ASKED:
+    if reason in NOT_ASKED:
         return Signal.NONE
     if reason in _DOWN:
         return Signal.DOWN

@@ -18,11 +18,12 @@ from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp_socks import ProxyConnector
 
 from shoal.core.address import NEVER, kind_of, read_address
 from shoal.core.egress import HINT, Egress
 from shoal.errors import FetchError
+from shoal.fetch.outcomes import dns_reason
+from shoal.fetch.reuse import DirectConnector, SocksConnector
 
 KEEP_S = 60.0
 """The system says nothing about how long an answer holds."""
@@ -34,7 +35,6 @@ LOOKUP_S = 10.0
 """Nobody waits longer than this for a name server."""
 LOOKUPS_AT_ONCE = 32
 """Slow name servers hold up other names only beyond this."""
-_UNKNOWN_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 _NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 
 Lookup = Callable[[str], list[str]]
@@ -92,9 +92,9 @@ class Names:
             addresses = await loop.run_in_executor(self._threads, self._lookup, name)
             answer = _Answer(tuple(addresses), None, time.monotonic() + KEEP_S)
         except socket.gaierror as exc:
-            unknown = exc.errno in _UNKNOWN_HOST
-            error = FetchError("dns_not_found" if unknown else "dns_failed", f"{name}: {exc.strerror}")
-            answer = _Answer((), error, time.monotonic() + (KEEP_MISS_S if unknown else KEEP_FAILURE_S))
+            error = FetchError(dns_reason(exc), f"{name}: {exc.strerror}")
+            lasts = KEEP_MISS_S if error.reason == "dns_not_found" else KEEP_FAILURE_S
+            answer = _Answer((), error, time.monotonic() + lasts)
         except UnicodeError as exc:
             error = FetchError("dns_not_found", f"{name[:100]!r} cannot be a host's name: {exc}")
             answer = _Answer((), error, time.monotonic() + KEEP_MISS_S)
@@ -142,13 +142,11 @@ class Guard:
         def gate(text: str) -> str:
             return "" if resolver.has_judged(text) else self._why(text, "", local=local)
 
-        return aiohttp.TCPConnector(
-            resolver=resolver, socket_factory=_gated(gate), use_dns_cache=False, limit=0, **options
-        )
+        return DirectConnector(resolver=resolver, socket_factory=_gated(gate), use_dns_cache=False, limit=0, **options)
 
     def connector_to_proxies(self, **options: Any) -> aiohttp.TCPConnector:
         """For sessions that ask proxies, which the operator has chosen: they may be anywhere but where nobody is."""
-        return aiohttp.TCPConnector(
+        return DirectConnector(
             resolver=_Resolver(self._find_proxy),
             socket_factory=_gated(_never),
             use_dns_cache=False,
@@ -156,7 +154,7 @@ class Guard:
             **options,
         )
 
-    def connector_through_socks(self, *, rdns: bool, **options: Any) -> ProxyConnector:
+    def connector_through_socks(self, *, rdns: bool, **options: Any) -> SocksConnector:
         """Through a SOCKS proxy: names that are ours to look up reach it as judged addresses."""
         return _SocksConnector(None if rdns else _Resolver(self.judged), rdns=rdns, limit=0, **options)
 
@@ -175,7 +173,7 @@ class Guard:
         return "unreadable" if address is None else self._egress.refuses(address, name, local=local)
 
 
-class _SocksConnector(ProxyConnector):
+class _SocksConnector(SocksConnector):
     """One that hands judged addresses over, where it does not leave names to the proxy."""
 
     def __init__(self, resolver: AbstractResolver | None, **options: Any) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import errno
-import socket
 import ssl
 import time
 from collections.abc import Mapping
@@ -17,6 +14,7 @@ from shoal.core.proxies import Proxy
 from shoal.core.url import Url
 from shoal.errors import FetchError
 from shoal.fetch.guard import Guard
+from shoal.fetch.outcomes import FAILURES, classify
 from shoal.fetch.port import FetchLimits, Response
 from shoal.fetch.proxied import (
     WANTS_LOGIN,
@@ -33,9 +31,12 @@ from shoal.fetch.proxied import (
 ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 MAX_HEADER_BYTES = 32_768
+MAX_HEADERS = 256
+"""Trailers count as well. Until a head is complete, this many of the longest are what a server can make us hold."""
+MAX_HEAD_BYTES = 262_144
+"""Of all headers together, as in browsers."""
 _PLAIN = Options()
 KEEPALIVE_S = 30.0
-_UNKNOWN_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
 class HttpClient:
@@ -68,7 +69,7 @@ class HttpClient:
             await self._guard.check(url.hostname, local=local)
             session = self._session_for_local() if local else self._session
             return await self._get(session, url, headers, limits, passage)
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
+        except FAILURES as exc:
             raise classify(exc, answered=passage.answered) from exc
 
     async def check(self, url: Url, *, local: bool = False) -> None:
@@ -105,7 +106,7 @@ class HttpClient:
             async with self._ways.through(proxy, passage) as (session, options):
                 sent = {**headers, **login_headers(proxy, url)}
                 response = await self._get(session, url, sent, limits, passage, options)
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, *WAY_ERRORS) as exc:
+        except (*FAILURES, *WAY_ERRORS) as exc:
             error = blame(exc, passage, proxy, url) or classify(exc, answered=passage.answered)
             raise error from exc
         if response.status == WANTS_LOGIN and carries_openly(proxy, url):
@@ -130,6 +131,7 @@ class HttpClient:
             **options,
         ) as answer:
             passage.answered = True
+            _check_head(answer)
             body = await _read(answer, limits)
             elapsed = timedelta(seconds=time.perf_counter() - started)
             return Response(url, answer.status, answer.reason or "", answer.raw_headers, body, elapsed)
@@ -142,6 +144,7 @@ class HttpClient:
             headers={"User-Agent": self._user_agent, "Accept": ACCEPT, "Accept-Encoding": ACCEPT_ENCODING},
             max_line_size=MAX_HEADER_BYTES,
             max_field_size=MAX_HEADER_BYTES,
+            max_headers=MAX_HEADERS,
             trace_configs=list(traces),
         )
 
@@ -159,6 +162,17 @@ class HttpClient:
 
 def _name_of(host: str) -> str:
     return URL(f"http://{host}/").host or host
+
+
+def _check_head(answer: aiohttp.ClientResponse) -> None:
+    """What the parser lets pass."""
+    size = sum(len(name) + len(value) for name, value in answer.raw_headers)
+    if size > MAX_HEAD_BYTES:
+        answer.close()
+        raise FetchError("bad_http", f"{size} bytes of headers; at most {MAX_HEAD_BYTES} are taken")
+    if not 100 <= answer.status <= 999:
+        answer.close()
+        raise FetchError("bad_http", f"{answer.status} is not a status of HTTP")
 
 
 async def _read(answer: aiohttp.ClientResponse, limits: FetchLimits) -> bytes:
@@ -179,50 +193,3 @@ async def _read(answer: aiohttp.ClientResponse, limits: FetchLimits) -> bytes:
                 raise FetchError("too_large", f"a body of more than {limits.max_body} bytes")
             break
     return b"".join(parts)[: limits.max_body]
-
-
-def classify(exc: BaseException, *, answered: bool = False) -> FetchError:
-    """The stable reason for anything that aiohttp or the system raises."""
-    if isinstance(exc, FetchError):
-        return exc
-    detail = str(exc) or type(exc).__name__
-    for kind, reason in _REASONS:
-        if isinstance(exc, kind):
-            return FetchError(reason, detail)
-    if isinstance(exc, aiohttp.ClientConnectorDNSError):
-        return FetchError(_dns_reason(exc), detail)
-    if isinstance(exc, aiohttp.SocketTimeoutError):
-        return FetchError("timeout_body" if answered else "timeout_first_byte", detail)
-    if isinstance(exc, (TimeoutError, asyncio.TimeoutError)):
-        return FetchError("timeout_total", "the whole fetch took too long")
-    if isinstance(exc, aiohttp.ClientConnectorError):
-        refused = exc.os_error.errno == errno.ECONNREFUSED
-        return FetchError("connect_refused" if refused else "connect_failed", detail)
-    if isinstance(exc, aiohttp.ClientOSError):
-        return FetchError("connection_lost", detail)
-    return FetchError("connection_lost" if answered else "connect_failed", detail)
-
-
-# The most special first: several of these are subclasses of later ones.
-_REASONS: tuple[tuple[type[BaseException], str], ...] = (
-    (aiohttp.ClientConnectorCertificateError, "tls_certificate"),
-    (aiohttp.ClientSSLError, "tls_failed"),
-    (aiohttp.ServerFingerprintMismatch, "tls_certificate"),
-    (ssl.SSLError, "tls_failed"),
-    (aiohttp.ConnectionTimeoutError, "timeout_connect"),
-    (aiohttp.ServerDisconnectedError, "connection_lost"),
-    (aiohttp.ClientPayloadError, "connection_lost"),
-    (aiohttp.InvalidURL, "bad_url"),
-    (aiohttp.NonHttpUrlClientError, "bad_url"),
-    (aiohttp.RedirectClientError, "bad_url"),
-    (aiohttp.ClientResponseError, "bad_http"),
-    (aiohttp.ClientConnectionResetError, "connection_lost"),
-    (ConnectionResetError, "connection_lost"),
-    (BrokenPipeError, "connection_lost"),
-    (UnicodeError, "dns_not_found"),
-    (ValueError, "bad_http"),
-)
-
-
-def _dns_reason(exc: aiohttp.ClientConnectorDNSError) -> str:
-    return "dns_not_found" if exc.os_error.errno in _UNKNOWN_HOST else "dns_failed"

@@ -25,6 +25,7 @@ from shoal.core.proxies import Proxy
 from shoal.core.url import Url
 from shoal.errors import FetchError
 from shoal.fetch.guard import Guard
+from shoal.fetch.outcomes import classify, dns_reason
 
 WANTS_LOGIN = 407
 SOCKS_ERRORS: tuple[type[Exception], ...] = (ProxyError, ProxyConnectionError, ProxyTimeoutError)
@@ -178,7 +179,7 @@ def blame(exc: Exception, passage: Passage, proxy: Proxy, url: Url) -> FetchErro
     if isinstance(exc, (ssl.SSLError, *_TLS_ERRORS)):
         return _tls_fault(exc, proxy)
     if isinstance(exc, socket.gaierror):
-        return FetchError(_dns_reason(exc), f"{url.hostname}: {exc.strerror}")
+        return FetchError(dns_reason(exc), f"{url.hostname}: {exc.strerror}")
     if isinstance(exc, (FetchError, aiohttp.InvalidURL)):
         return None
     if passage.connected:
@@ -211,7 +212,7 @@ def _tls_fault(exc: Exception, proxy: Proxy) -> FetchError | None:
     if proxy.scheme == "https" and asked == (proxy.host, proxy.port):
         return FetchError("proxy_failed", f"no TLS with {proxy.shown}: its certificate is not good, or it speaks none")
     if isinstance(exc, ssl.SSLCertVerificationError) and not isinstance(exc, aiohttp.ClientError):
-        return FetchError("tls_certificate", exc.verify_message)
+        return FetchError(classify(exc).reason, exc.verify_message)
     return None
 
 
@@ -231,7 +232,3 @@ def _unconnected_fault(exc: Exception, proxy: Proxy, url: Url) -> FetchError | N
     if url.scheme == "https" and (proxy.is_socks or isinstance(exc, TimeoutError)):
         return FetchError("proxy_gateway", f"no connection through {proxy.shown}")
     return _failure(proxy)
-
-
-def _dns_reason(exc: socket.gaierror) -> str:
-    return "dns_failed" if exc.errno == socket.EAI_AGAIN else "dns_not_found"

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import gzip
-import re
 import socket
-import ssl
 import struct
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 import aiohttp
 import pytest
 import uvloop
-from aiohttp.client_exceptions import UnixClientConnectorError
-from aiohttp.client_reqrep import ConnectionKey, RequestInfo
-from multidict import CIMultiDict, CIMultiDictProxy
-from yarl import URL
 
-from shoal.core.retry import RETRIED_REASONS
 from shoal.core.url import Url, parse
 from shoal.errors import FetchError
-from shoal.fetch.http import HttpClient, classify
+from shoal.fetch.http import MAX_HEAD_BYTES, MAX_HEADERS, HttpClient
 from shoal.fetch.port import FetchLimits, Response
 from tests.guards import guard_of_loopback
 from tests.site.generated import StatusSite
@@ -456,6 +448,47 @@ def test_what_goes_wrong_on_the_wire_has_a_reason(script: Script, reason: str) -
     assert failure(script).reason == reason
 
 
+def headers(count: int, size: int) -> bytes:
+    """So many header lines of so many bytes of name and value."""
+    return b"".join(b"X-%06d: %s\r\n" % (number, b"y" * (size - 8)) for number in range(count))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        headers(1, 1_000_000),
+        headers(10_000, 100),
+        headers(MAX_HEADERS, 10),
+        headers(MAX_HEAD_BYTES // 30_000 + 1, 30_000),
+        b"X: y\r\n" + b" folded\r\n" * 10_000,
+    ],
+    ids=["one of a megabyte", "ten thousand", "one too many", "too much together", "folded"],
+)
+def test_a_head_over_the_caps_is_refused(lines: bytes) -> None:
+    error = failure(says(HEAD + lines + b"Content-Length: 5\r\n\r\nhello"))
+    assert error.reason == "bad_http"
+
+
+def test_trailers_count_as_headers() -> None:
+    error = failure(says(CHUNKED + b"5\r\nhello\r\n0\r\n" + headers(10_000, 100) + b"\r\n"))
+    assert error.reason == "bad_http"
+
+
+def test_a_head_of_just_the_caps_is_taken() -> None:
+    lines = headers(8, 32_000) + headers(MAX_HEADERS - 9, 20)
+    response, _ = fetch(says(HEAD + lines + b"Content-Length: 5\r\n\r\nhello"))
+    assert len(response.headers) == MAX_HEADERS
+    assert sum(len(name) + len(value) for name, value in response.headers) <= MAX_HEAD_BYTES
+    assert response.wire_body == b"hello"
+
+
+@pytest.mark.parametrize("lines", [headers(1, 10_000_000), headers(100_000, 100)], ids=["long", "many"])
+def test_a_head_over_the_caps_is_refused_while_it_streams(lines: bytes) -> None:
+    script, written = endless(HEAD, lines)
+    assert failure(script).reason == "bad_http"
+    assert written[0] < 50_000_000
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_closed_port_is_refused(host: str) -> None:
     with socket.socket() as unheard:
@@ -493,119 +526,3 @@ def test_a_failure_keeps_its_cause() -> None:
     error = failure(says(close=True))
     assert isinstance(error.__cause__, aiohttp.ServerDisconnectedError)
     assert error.detail == "Server disconnected"
-
-
-# Every exception of the library
-
-
-def key() -> ConnectionKey:
-    names = list(cast("Any", ConnectionKey)._fields)
-    known = {"host": "a.example", "port": 80, "is_ssl": False, "ssl": True}
-    return cast("Any", ConnectionKey)(*(known.get(name) for name in names))
-
-
-def request() -> RequestInfo:
-    url = URL("http://a.example/")
-    return RequestInfo(url, "GET", CIMultiDictProxy(CIMultiDict[str]()), url)
-
-
-def refused() -> OSError:
-    return ConnectionRefusedError(errno.ECONNREFUSED, "refused")
-
-
-def unreachable() -> OSError:
-    return OSError(errno.ENETUNREACH, "unreachable")
-
-
-BEFORE_AND_AFTER = ("connect_failed", "connection_lost")
-"""The fallback: for the plain classes, which say no more than that the connection is no good."""
-
-# An instance of each class, and its reason before the head of the answer has come and after.
-EXPECTED: list[tuple[aiohttp.ClientError, tuple[str, str]]] = [
-    (aiohttp.ClientConnectionError("x"), BEFORE_AND_AFTER),
-    (aiohttp.ServerConnectionError("x"), BEFORE_AND_AFTER),
-    (aiohttp.UploadAbortedError("x"), BEFORE_AND_AFTER),
-    (aiohttp.ClientOSError(errno.ECONNRESET, "reset"), ("connection_lost", "connection_lost")),
-    (aiohttp.ClientConnectionResetError("x"), ("connection_lost", "connection_lost")),
-    (aiohttp.ClientConnectorError(key(), refused()), ("connect_refused", "connect_refused")),
-    (aiohttp.ClientConnectorError(key(), unreachable()), ("connect_failed", "connect_failed")),
-    (aiohttp.ClientProxyConnectionError(key(), refused()), ("connect_refused", "connect_refused")),
-    (UnixClientConnectorError("/s", key(), unreachable()), ("connect_failed", "connect_failed")),
-    (
-        aiohttp.ClientConnectorDNSError(key(), socket.gaierror(socket.EAI_NONAME, "unknown")),
-        ("dns_not_found", "dns_not_found"),
-    ),
-    (
-        aiohttp.ClientConnectorDNSError(key(), socket.gaierror(socket.EAI_AGAIN, "later")),
-        ("dns_failed", "dns_failed"),
-    ),
-    (aiohttp.ClientSSLError(key(), unreachable()), ("tls_failed", "tls_failed")),
-    (aiohttp.ClientConnectorSSLError(key(), ssl.SSLError(1, "bad")), ("tls_failed", "tls_failed")),
-    (
-        aiohttp.ClientConnectorCertificateError(key(), ssl.SSLCertVerificationError(1, "expired")),
-        ("tls_certificate", "tls_certificate"),
-    ),
-    (aiohttp.ServerFingerprintMismatch(b"a", b"b", "h", 1), ("tls_certificate", "tls_certificate")),
-    (aiohttp.ServerDisconnectedError(), ("connection_lost", "connection_lost")),
-    (aiohttp.ClientPayloadError("x"), ("connection_lost", "connection_lost")),
-    (aiohttp.ServerTimeoutError("x"), ("timeout_total", "timeout_total")),
-    (aiohttp.ConnectionTimeoutError("x"), ("timeout_connect", "timeout_connect")),
-    (aiohttp.SocketTimeoutError("x"), ("timeout_first_byte", "timeout_body")),
-    (aiohttp.ClientResponseError(request(), ()), ("bad_http", "bad_http")),
-    (aiohttp.ContentTypeError(request(), ()), ("bad_http", "bad_http")),
-    (aiohttp.ClientHttpProxyError(request(), ()), ("bad_http", "bad_http")),
-    (aiohttp.WSServerHandshakeError(request(), ()), ("bad_http", "bad_http")),
-    (aiohttp.TooManyRedirects(request(), ()), ("bad_http", "bad_http")),
-    (aiohttp.InvalidURL("x"), ("bad_url", "bad_url")),
-    (aiohttp.InvalidUrlClientError("x"), ("bad_url", "bad_url")),
-    (aiohttp.InvalidUrlRedirectClientError("x"), ("bad_url", "bad_url")),
-    (aiohttp.NonHttpUrlClientError("x"), ("bad_url", "bad_url")),
-    (aiohttp.NonHttpUrlRedirectClientError("x"), ("bad_url", "bad_url")),
-    (aiohttp.RedirectClientError("x"), ("bad_url", "bad_url")),
-]
-
-
-def descendants(kind: type[BaseException]) -> set[type[BaseException]]:
-    below = {each for each in kind.__subclasses__() if each.__module__.startswith("aiohttp.")}
-    return below.union(*(descendants(each) for each in below))
-
-
-def test_no_exception_of_the_library_is_left_out() -> None:
-    assert {type(exc) for exc, _ in EXPECTED} == descendants(aiohttp.ClientError)
-
-
-@pytest.mark.parametrize(("exc", "reasons"), EXPECTED, ids=lambda value: type(value).__name__)
-def test_every_exception_of_the_library_has_a_reason_of_its_own(exc: Exception, reasons: tuple[str, str]) -> None:
-    assert (classify(exc).reason, classify(exc, answered=True).reason) == reasons
-
-
-@pytest.mark.parametrize(
-    ("exc", "reason"),
-    [
-        (TimeoutError(), "timeout_total"),
-        (ConnectionResetError(errno.ECONNRESET, "reset"), "connection_lost"),
-        (BrokenPipeError(errno.EPIPE, "pipe"), "connection_lost"),
-        (ssl.SSLError(1, "bad"), "tls_failed"),
-        (ssl.SSLCertVerificationError(1, "bad"), "tls_failed"),
-        (OSError(errno.EMFILE, "too many open files"), "connect_failed"),
-        (UnicodeError("label empty or too long"), "dns_not_found"),
-        (ValueError("x"), "bad_http"),
-    ],
-)
-def test_exceptions_of_the_system_have_reasons_too(exc: Exception, reason: str) -> None:
-    assert classify(exc).reason == reason
-
-
-def test_our_own_error_passes_as_it_is() -> None:
-    error = FetchError("too_large", "x")
-    assert classify(error) is error
-
-
-def test_a_detail_is_never_empty() -> None:
-    assert classify(aiohttp.ClientPayloadError()).detail == "ClientPayloadError"
-
-
-def test_only_what_may_pass_is_among_the_reasons_that_are_retried() -> None:
-    given = {reason for _, reasons in EXPECTED for reason in reasons}
-    assert given - RETRIED_REASONS == {"tls_failed", "tls_certificate", "bad_url", "dns_not_found"}
-    assert all(re.fullmatch("[a-z_]+", reason) for reason in given)

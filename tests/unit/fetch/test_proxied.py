@@ -176,7 +176,7 @@ def test_an_https_proxy_must_prove_who_it_is(target: Target, identity: Identity)
 def test_the_certificate_of_the_host_is_checked_through_a_tunnel(secure_target: Target) -> None:
     with http_proxy(hosts={NAME: secure_target.port}) as proxy:
         error = failure(f"https://{NAME}/", proxy.url())
-    assert error.reason == "tls_certificate"
+    assert error.reason == "tls_untrusted"
     assert secure_target.heard == []
 
 
@@ -336,7 +336,7 @@ def test_a_socks_proxy_that_ends_in_the_middle_of_a_word_has_failed() -> None:
 
 def test_the_certificate_of_the_host_is_checked_through_socks(secure_target: Target) -> None:
     with socks_proxy(hosts={NAME: secure_target.port}) as proxy:
-        assert failure(f"https://{NAME}/", proxy.url("socks5h")).reason == "tls_certificate"
+        assert failure(f"https://{NAME}/", proxy.url("socks5h")).reason == "tls_untrusted"
 
 
 def test_only_the_socks_sessions_used_last_are_kept(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:

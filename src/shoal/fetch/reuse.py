@@ -1,0 +1,37 @@
+"""Connections are used again only if nothing has come on them since.
+
+A server that sends more than it was asked for would otherwise answer the next request before it is made: one page would
+be stored as another, and through a proxy a host's as another host's. aiohttp looks for bytes that are left over when a
+connection is put back, and not when it is taken again. (What comes after the next request was sent nobody can tell from
+an answer.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import aiohttp
+from aiohttp.connector import Connection
+from aiohttp_socks import ProxyConnector
+
+if TYPE_CHECKING:
+    from aiohttp.client_reqrep import ConnectionKey
+    from aiohttp.tracing import Trace
+
+
+class CarefulReuse(aiohttp.BaseConnector):
+    """For connectors of every kind: to stand before them in a list of bases."""
+
+    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
+        for kept, _since in self._conns.get(key, ()):
+            if kept.should_close:
+                kept.close()
+        return await super()._get(key, traces)
+
+
+class DirectConnector(CarefulReuse, aiohttp.TCPConnector):
+    """To hosts, and to http and https proxies."""
+
+
+class SocksConnector(CarefulReuse, ProxyConnector):
+    """Through a SOCKS proxy."""
