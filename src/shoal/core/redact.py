@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 HIDDEN = "***"
+EXAMPLE_LOGIN = "user:password@"
 
 # `user:password` itself is how we write what is to be written.
 _LOGIN = re.compile(r"(?<=://)(?!user:password@)[^/?#\s]*@")
@@ -88,7 +89,8 @@ def without_login(url: str) -> str:
 
 def without_bare_login(text: str) -> str:
     """Like `without_secrets`, for a place where a host may stand without its scheme: `user:password@host`."""
-    return _BARE_LOGIN.sub(f"{HIDDEN}@", without_secrets(text)) if "@" in text else without_secrets(text)
+    plain = without_secrets(text)
+    return _BARE_LOGIN.sub(_hidden_login, plain) if "@" in plain else plain
 
 
 def visible(text: str, *, lines: bool = False) -> str:
@@ -104,6 +106,10 @@ def visible(text: str, *, lines: bool = False) -> str:
 def encodable(text: str) -> str:
     """A text that is valid UTF-8 when encoded: halves of characters become U+FFFD."""
     return text if text.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _hidden_login(match: re.Match[str]) -> str:
+    return match[0] if match[0].endswith(EXAMPLE_LOGIN) else f"{HIDDEN}@"
 
 
 def _escaped(match: re.Match[str]) -> str:
