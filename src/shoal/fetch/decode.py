@@ -21,7 +21,7 @@ from shoal.errors import FetchError
 
 MAX_ENCODINGS = 3
 """On top of each other."""
-MAX_RATIO = 1_000
+MAX_RATIO = 1_100
 """Bytes of output for one on the wire, over all encodings; gzip alone cannot reach more than 1,032."""
 ANY_RATIO = 1 << 20
 """Bytes of output up to which the ratio does not matter."""
@@ -59,12 +59,12 @@ def unpack(body: bytes, content_encoding: str, cap: int) -> bytes:
     names = [name for part in content_encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
     if len(names) > MAX_ENCODINGS:
         raise FetchError("bad_encoding", f"{len(names)} content encodings on top of each other")
-    cap = min(cap, max(ANY_RATIO, len(body) * MAX_RATIO))
+    most = max(ANY_RATIO, len(body) * MAX_RATIO)
     for name in reversed(names):
         unpacker = _UNPACKERS.get(name)
         if unpacker is None:
             raise FetchError("bad_encoding", f"unknown content encoding {name[:40]!r}")
-        body = _bounded(unpacker, body, cap, name)
+        body = _bounded(unpacker, body, min(cap, most), name)
     return body
 
 
