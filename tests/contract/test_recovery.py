@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ from shoal.store.tables import jobs, pages
 from shoal.wiring import Platform, no_ring, redis_urls
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
+from shoal.worker.reader import Reader
 from shoal.worker.reading import read_page, read_redirect
 from shoal.worker.result import Result, given_up
 from tests.contract.api import Desk, a_desk
@@ -72,7 +74,7 @@ class Web:
             answer = Response(url, 302, "Found", headers, b"", timedelta())
             return read_redirect(context, lease, answer, f"/target{target.removeprefix('/moved')}")
         answer = Response(url, 200, "OK", headers, self._body(target), timedelta(milliseconds=5))
-        return read_page(context, lease, answer)
+        return asyncio.run(read_page(context, lease, answer, Reader()))
 
     def _body(self, target: str) -> bytes:
         digits = "0" if target == "/" else target.removeprefix("/p/")
@@ -613,7 +615,8 @@ def test_the_start_of_a_job_that_is_written_down_is_not_changed_by_a_rebuild(des
 def _page_of(lease: Lease, *, received: int) -> Result:
     context = JobContext.of(lease.job, JobSpec(follow=False))
     headers = ((b"content-type", b"text/plain"),)
-    return read_page(context, lease, Response(lease.request.url, 200, "OK", headers, b"x" * received, timedelta()))
+    answer = Response(lease.request.url, 200, "OK", headers, b"x" * received, timedelta())
+    return asyncio.run(read_page(context, lease, answer, Reader()))
 
 
 def _spent(desk: Desk, job: str) -> dict[str, str]:

@@ -850,3 +850,33 @@ def _store_and_forget(plant: Plant) -> None:
     replace(plant, frontier=frontier).run()
     frontier.release(given)
     frontier.close_connections()
+
+
+class EvilSite:
+    """Thirty ordinary pages, and two that would keep a parser busy for a long time."""
+
+    def respond(self, path_and_query: str, _hits: int) -> Reply:
+        if path_and_query == "/nested":
+            return page("<div>" * 100_000)
+        if path_and_query == "/many":
+            return page("<h1>many</h1>" + "".join(f"<a href=//other.example/{number}>" for number in range(60_000)))
+        links = "".join(f"<a href=/{number}>" for number in range(30))
+        return page(f"<h1>ordinary</h1><a href=/nested><a href=/many>{links}")
+
+
+def test_pages_that_no_parser_bears_are_kept_and_hold_nobody_up(plant: Plant) -> None:
+    with serve(EvilSite()) as site, structlog.testing.capture_logs() as logs:
+        job = plant.submit(site.url, fields={"title": "h1"})
+        report = plant.run()
+    assert report.late == 0
+    rows = {row.url.rpartition("/")[2]: row for row in plant.pages.pages(job)}
+    assert len(rows) == 33
+    assert rows["nested"].archive is not None
+    assert rows["nested"].size == 500_000
+    told = [(line["event"], line["url"].rpartition("/")[2]) for line in logs if line["event"].startswith("page_")]
+    assert sorted(told) == [("page_cut", "many"), ("page_unread", "nested")]
+    items = {item.url.rpartition("/")[2]: item.data["title"] for item in plant.pages.items(job)}
+    assert (items.pop("many"), set(items.values()), len(items)) == ("many", {"ordinary"}, 31)
+    counters = plant.counters(job)
+    assert (counters.done, counters.dead, counters.filtered) == (33, 0, 50_000)
+    assert plant.control.status(job).reasons.get("done:too_complex") == 1

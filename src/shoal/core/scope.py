@@ -2,15 +2,16 @@
 
 Rules in order; the first that refuses gives the reason: scheme and host (inside the start hosts, `www.` or not, http
 or https), then `deny`, then `allow` (at least one must match when any is given). Patterns are searched in the whole
-canonical URL. Submitted URLs are exempt from `allow` and `deny`: who names a URL wants it.
+canonical URL; one on which a pattern could take too long counts as denied, or as not allowed. Submitted URLs are exempt
+from `allow` and `deny`: who names a URL wants it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from shoal.core.pattern import Pattern, compile_pattern
 from shoal.core.url import Url
 
 
@@ -24,15 +25,15 @@ class Scope:
 
     hosts: frozenset[str]
     """Without `www.`; empty means any host."""
-    allow: tuple[re.Pattern[str], ...] = ()
-    deny: tuple[re.Pattern[str], ...] = ()
+    allow: tuple[Pattern, ...] = ()
+    deny: tuple[Pattern, ...] = ()
 
     @classmethod
     def of(cls, hosts: Iterable[str], allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Scope:
         return cls(
             frozenset(_bare(host) for host in hosts),
-            tuple(re.compile(pattern) for pattern in allow),
-            tuple(re.compile(pattern) for pattern in deny),
+            tuple(compile_pattern(pattern) for pattern in allow),
+            tuple(compile_pattern(pattern) for pattern in deny),
         )
 
     def refuses(self, url: Url) -> str | None:
@@ -42,8 +43,8 @@ class Scope:
         if not (self.allow or self.deny):
             return None
         text = str(url)
-        if any(pattern.search(text) for pattern in self.deny):
+        if any(not pattern.bears(text) or pattern.finds(text) for pattern in self.deny):
             return "denied"
-        if self.allow and not any(pattern.search(text) for pattern in self.allow):
+        if self.allow and not any(pattern.bears(text) and pattern.finds(text) for pattern in self.allow):
             return "not_allowed"
         return None

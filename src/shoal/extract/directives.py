@@ -7,10 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from shoal.core.robots import AGENT_TOKEN
-from shoal.extract.page import Html
 
 _OURS = frozenset({"robots", "*", AGENT_TOKEN.lower()})
-_META_NAMES = ("robots", AGENT_TOKEN.lower())
 _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 _AGENT = re.compile(r"\*|[A-Za-z_][A-Za-z0-9_-]*")
 _WORDS = re.compile(r"[^\s,;]+")
@@ -27,14 +25,13 @@ class Directives:
 SILENT = Directives()
 
 
-def read_directives(headers: Sequence[tuple[bytes, bytes]], html: Html | None = None) -> Directives:
+def read_directives(headers: Sequence[tuple[bytes, bytes]], metas: Iterable[str] = ()) -> Directives:
     """What a response's headers and its markup say, to all robots or to us. The strictest word counts."""
     words: set[str] = set()
     for name, value in headers:
         if len(name) == len(b"x-robots-tag") and name.lower() == b"x-robots-tag":
             words.update(_header_words(value.decode("latin-1")))
-    if html is not None:
-        words.update(_words_of(html.metas(_META_NAMES)))
+    words.update(_words_of(metas))
     if not words:
         return SILENT
     both = "none" in words

@@ -6,16 +6,23 @@ page leads to the same places.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 
+from shoal.core.field import Field
 from shoal.core.model import Candidate
 from shoal.core.scope import Scope
 from shoal.core.spec import JobSpec
 from shoal.core.url import Base, Url
+from shoal.extract.apart import find_apart
 from shoal.extract.directives import SILENT, Directives, read_directives
-from shoal.extract.links import Links
-from shoal.extract.page import HTML_TYPES, Html
+from shoal.extract.findings import Findings, Wanted, find
+from shoal.extract.links import Links, finish
+from shoal.extract.page import HTML_TYPES
+from shoal.extract.weight import is_light
 from shoal.fetch.port import Response
+
+Onward = Generator[None, None, tuple[list[Candidate], int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +45,37 @@ class Trail:
         """Are links of a page at this depth wanted?"""
         return self.spec.follow and (self.spec.depth is None or depth < self.spec.depth)
 
-    def parse(self, url: Url, response: Response, body: bytes, charset: str) -> Html | None:
-        """The page, if it is one that can have links."""
-        if response.media_type not in HTML_TYPES or not body:
+    def wanted(
+        self, url: Url, depth: int, media_type: str, charset: str, fields: tuple[Field, ...] = ()
+    ) -> Wanted | None:
+        """What is to be read of a page, if it is one that can have links and if anything is."""
+        links = self.follows_from(depth)
+        if media_type not in HTML_TYPES or not (links or fields or self.heeds_directives):
             return None
-        return Html.parse(body, charset, Base(str(url), drop_tracking=self.spec.drop_tracking))
+        spec = self.spec
+        return Wanted(
+            str(url), charset, spec.drop_tracking, links, spec.nofollow, directives=self.heeds_directives, fields=fields
+        )
 
-    def directives(self, response: Response, html: Html | None) -> Directives:
+    def directives(self, response: Response, findings: Findings) -> Directives:
         """What the page says to robots about itself, as far as that matters."""
-        return read_directives(response.headers, html) if self.heeds_directives else SILENT
+        return read_directives(response.headers, findings.metas) if self.heeds_directives else SILENT
 
-    def onward(self, url: Url, depth: int, html: Html, says: Directives) -> tuple[list[Candidate], int]:
-        """(candidates that are new to this process, number of the others) of a page at this depth."""
-        if not self.follows_from(depth) or (self.spec.nofollow and says.nofollow):
+    def onward(self, url: Url, depth: int, findings: Findings, base: Base, says: Directives) -> Onward:
+        """(candidates that are new to this process, number of the others) of a page at this depth, step by step."""
+        if self.spec.nofollow and says.nofollow:
             return [], 0
-        hrefs = html.hrefs(skip_nofollow=self.spec.nofollow)
-        return self.links.sort_out(url, html.base, hrefs, depth + 1, rebased=html.rebased)
+        rebased = bool(findings.base)
+        return (yield from self.links.sort_stepwise(url, base, findings.hrefs, depth + 1, rebased=rebased))
 
     def again(self, depth: int, response: Response) -> tuple[list[Candidate], int]:
         """The same for a body that was kept."""
         if not self.follows_from(depth):
             return [], 0
         body = response.unpacked(self.spec.max_body)
-        html = self.parse(response.url, response, body, response.charset(body))
-        return ([], 0) if html is None else self.onward(response.url, depth, html, self.directives(response, html))
+        wanted = self.wanted(response.url, depth, response.media_type, response.charset(body))
+        if not body or wanted is None:
+            return [], 0
+        findings = find(body, wanted) if is_light(body) else find_apart(body, wanted)
+        base = wanted.base.rebase(findings.base)
+        return finish(self.onward(response.url, depth, findings, base, self.directives(response, findings)))

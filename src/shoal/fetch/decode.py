@@ -20,9 +20,16 @@ from isal import isal_zlib
 from shoal.errors import FetchError
 
 MAX_ENCODINGS = 3
+"""On top of each other."""
+MAX_RATIO = 1_100
+"""Bytes of output for one on the wire, over all encodings; gzip alone cannot reach more than 1,032."""
+ANY_RATIO = 1 << 20
+"""Bytes of output up to which the ratio does not matter."""
 MAX_MEMBERS = 1_000
 """Of one gzip body: looking at each costs a copy of the rest."""
-_ZSTD_WINDOW = 128 << 20
+ZSTD_WINDOW = 8 << 20
+"""Bytes that a decoder for the web has to remember (RFC 9659); frames that ask for more are refused."""
+_PIECE = 1 << 18
 _HEAD = 1024
 _META = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.IGNORECASE)
 _PARAMETER = re.compile(r"""charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.IGNORECASE)
@@ -52,11 +59,12 @@ def unpack(body: bytes, content_encoding: str, cap: int) -> bytes:
     names = [name for part in content_encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
     if len(names) > MAX_ENCODINGS:
         raise FetchError("bad_encoding", f"{len(names)} content encodings on top of each other")
+    most = max(ANY_RATIO, len(body) * MAX_RATIO)
     for name in reversed(names):
         unpacker = _UNPACKERS.get(name)
         if unpacker is None:
             raise FetchError("bad_encoding", f"unknown content encoding {name[:40]!r}")
-        body = _bounded(unpacker, body, cap, name)
+        body = _bounded(unpacker, body, min(cap, most), name)
     return body
 
 
@@ -108,7 +116,7 @@ def _unbrotli(body: bytes, limit: int) -> bytes:
 
 
 def _unzstd(body: bytes, limit: int) -> bytes:
-    reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(
+    reader = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).stream_reader(
         BytesIO(body), read_across_frames=True
     )
     parts: list[bytes] = []
@@ -163,8 +171,11 @@ def _codec(name: str) -> str | None:
 
 
 def _is_utf8(body: bytes) -> bool:
+    """Piece by piece: the text of a large body is not needed as a whole. A character may be cut off at the end."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        body.decode("utf-8")
-    except UnicodeDecodeError as exc:
-        return exc.start >= len(body) - 3 and exc.reason == "unexpected end of data"
+        for start in range(0, len(body), _PIECE):
+            decoder.decode(body[start : start + _PIECE])
+    except UnicodeDecodeError:
+        return False
     return True

@@ -4,52 +4,67 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import structlog
+
 from shoal.core.manners import Signal
 from shoal.core.model import Lease, Outcome, Settlement
-from shoal.core.url import Base, Url
+from shoal.core.url import Base
 from shoal.errors import FetchError
 from shoal.extract.directives import Directives
-from shoal.extract.page import Html
+from shoal.extract.findings import NOTHING, Findings
 from shoal.fetch.port import Response
 from shoal.store.archive import Exchange
 from shoal.store.pages import ItemRow, PageRow
 from shoal.worker.context import JobContext
+from shoal.worker.reader import Reader, unhurried
 from shoal.worker.result import Result, given_up, now_ms
 
+log = structlog.get_logger()
+
 MAX_HOPS = 10
+"""Redirects in a row."""
 
 
-def read_page(context: JobContext, lease: Lease, response: Response) -> Result:
+async def read_page(context: JobContext, lease: Lease, response: Response, reader: Reader) -> Result:
     """A page, its items, and the links to follow."""
-    body = response.unpacked(context.spec.max_body)
-    charset = response.charset(body)
+    body, charset = await reader.unpack(response, context.spec.max_body)
     page = _row(context, lease, response, len(body), charset)
-    trail, html = context.trail, None
-    if trail.follows_from(lease.request.depth) or context.fields or trail.heeds_directives:
-        html = trail.parse(lease.request.url, response, body, charset)
-    says = trail.directives(response, html)
     found = Result(_done(lease, response), page, _exchange(context, response, page))
-    if html is not None:
-        found = _read_html(context, lease, found, html, says)
+    url, depth = lease.request.url, lease.request.depth
+    wanted = context.trail.wanted(url, depth, response.media_type, charset, context.fields) if body else None
+    findings = NOTHING
+    if wanted is not None:
+        try:
+            findings = await reader.read(body, wanted)
+        except FetchError as exc:
+            found = _unread(context, found, exc)
+    says = context.trail.directives(response, findings)
+    if wanted is not None and findings is not NOTHING:
+        found = await _go_on(context, lease, found, findings, wanted.base.rebase(findings.base), says)
     return _left_out(lease, found) if context.spec.noindex and says.noindex else found
 
 
-def _read_html(context: JobContext, lease: Lease, found: Result, html: Html, says: Directives) -> Result:
+async def _go_on(
+    context: JobContext, lease: Lease, found: Result, findings: Findings, base: Base, says: Directives
+) -> Result:
     url, depth, page = lease.request.url, lease.request.depth, found.page
-    canonical = html.canonical()
-    if page and canonical and (target := html.base.join(canonical)):
+    if findings.cut:
+        names = {"job": context.job, "request_id": context.request_id, "url": str(url)}
+        log.info("page_cut", cut=",".join(findings.cut), **names)
+    if page and findings.canonical and (target := base.join(findings.canonical)):
         found = replace(found, page=replace(page, canonical=str(target)))
-    if context.fields:
-        found = replace(found, items=_items(context, html, url))
-    candidates, known = context.trail.onward(url, depth, html, says)
+    if any(findings.values.values()):
+        items = (ItemRow(context.job, url.fingerprint, 0, str(url), dict(findings.values)),)
+        found = replace(found, items=items)
+    candidates, known = await unhurried(context.trail.onward(url, depth, findings, base, says))
     return replace(found, candidates=candidates, duplicates=known)
 
 
-def _items(context: JobContext, html: Html, url: Url) -> tuple[ItemRow, ...]:
-    values = html.take(context.fields)
-    if not any(values.values()):
-        return ()
-    return (ItemRow(context.job, url.fingerprint, 0, str(url), values),)
+def _unread(context: JobContext, found: Result, error: FetchError) -> Result:
+    """The page is kept; what it holds stays unknown."""
+    url = str(found.settlement.lease.request.url)
+    log.warning("page_unread", job=context.job, request_id=context.request_id, url=url, error=error.detail)
+    return replace(found, settlement=replace(found.settlement, reason=error.reason))
 
 
 def _left_out(lease: Lease, found: Result) -> Result:

@@ -21,6 +21,7 @@ from shoal.fetch.robots_cache import RobotsCache, RobotsUnreachable
 from shoal.fetch.robots_inquiry import Asked, Fetch
 from shoal.worker.context import JobContext
 from shoal.worker.outbound import Outbound
+from shoal.worker.reader import Reader
 from shoal.worker.reading import read_page, read_redirect
 from shoal.worker.result import Inquiry, Result, given_up, now_ms, put_off
 
@@ -36,9 +37,10 @@ PROBE_DELAY = timedelta(seconds=1)
 class Visitor:
     """Turns leases into results."""
 
-    def __init__(self, outbound: Outbound, robots: RobotsCache) -> None:
+    def __init__(self, outbound: Outbound, robots: RobotsCache, reader: Reader | None = None) -> None:
         self._outbound = outbound
         self._robots = robots
+        self._reader = reader or Reader()
         self._loose_ends: list[Ask] = []
 
     async def visit(self, context: JobContext, lease: Lease) -> Result:
@@ -72,8 +74,11 @@ class Visitor:
 
     async def end(self) -> None:
         """No more visits for now; what was begun for the sake of interrupted ones ends with them."""
-        await self._robots.end()
-        await self._outbound.settle()
+        try:
+            await self._robots.end()
+            await self._outbound.settle()
+        finally:
+            await self._reader.end()
 
     async def _visit(self, context: JobContext, lease: Lease, inquiry: Inquiry) -> Result:
         request = lease.request
@@ -98,7 +103,20 @@ class Visitor:
             inquiry.note(at_ms, request.url.host, str(request.url), 0, "interrupted")
             raise
         inquiry.note(at_ms, request.url.host, str(request.url), response.status, "")
-        return _read(context, lease, response)
+        return await self._read(context, lease, response)
+
+    async def _read(self, context: JobContext, lease: Lease, response: Response) -> Result:
+        if 200 <= response.status < 300:
+            return await read_page(context, lease, response, self._reader)
+        location = response.header("location")
+        if 300 <= response.status < 400 and location is not None:
+            return read_redirect(context, lease, response, location)
+        raise FetchError(
+            f"http_{response.status}",
+            response.http_reason,
+            retry_after=parse_retry_after(response.header("retry-after"), response.header("date")),
+            received=len(response.wire_body),
+        )
 
     # --- robots.txt ---------------------------------------------------------------------------------------------
 
@@ -133,20 +151,6 @@ class Visitor:
 def _note_hops(inquiry: Inquiry, hops: tuple[Asked, ...]) -> None:
     for hop in hops:
         inquiry.note(hop.at_ms, hop.url.host, str(hop.url), hop.status, hop.reason)
-
-
-def _read(context: JobContext, lease: Lease, response: Response) -> Result:
-    if 200 <= response.status < 300:
-        return read_page(context, lease, response)
-    location = response.header("location")
-    if 300 <= response.status < 400 and location is not None:
-        return read_redirect(context, lease, response, location)
-    raise FetchError(
-        f"http_{response.status}",
-        response.http_reason,
-        retry_after=parse_retry_after(response.header("retry-after"), response.header("date")),
-        received=len(response.wire_body),
-    )
 
 
 def _failed(context: JobContext, lease: Lease, error: FetchError, elapsed: timedelta) -> Result:

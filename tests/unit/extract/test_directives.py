@@ -6,7 +6,7 @@ import pytest
 
 from shoal.core.url import Base
 from shoal.extract.directives import SILENT, Directives, read_directives
-from shoal.extract.page import Html
+from shoal.extract.page import META_NAMES, Html
 
 NOFOLLOW = Directives(nofollow=True)
 NOINDEX = Directives(noindex=True)
@@ -18,7 +18,7 @@ def of_headers(*values: str) -> Directives:
 
 
 def of_page(markup: str) -> Directives:
-    return read_directives((), Html.parse(markup.encode(), "utf-8", Base("http://h.example/")))
+    return read_directives((), Html.parse(markup.encode(), "utf-8", Base("http://h.example/")).metas(META_NAMES))
 
 
 @pytest.mark.parametrize(
@@ -88,4 +88,4 @@ def test_markup_is_understood(markup: str, directives: Directives) -> None:
 
 def test_headers_and_markup_add_up() -> None:
     html = Html.parse(b"<meta name=robots content='noindex'>", "utf-8", Base("http://h.example/"))
-    assert read_directives([(b"X-Robots-Tag", b"nofollow")], html) == BOTH
+    assert read_directives([(b"X-Robots-Tag", b"nofollow")], html.metas(META_NAMES)) == BOTH

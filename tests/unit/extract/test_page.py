@@ -6,7 +6,19 @@ import pytest
 
 from shoal.core.field import parse_fields
 from shoal.core.url import Base
-from shoal.extract.page import MAX_LINKS, Html, Value
+from shoal.extract.page import (
+    MAX_HREF_CHARS,
+    MAX_HREFS_CHARS,
+    MAX_ITEM_CHARS,
+    MAX_LINKS,
+    MAX_META_CHARS,
+    MAX_METAS,
+    MAX_VALUE_CHARS,
+    MAX_VALUES,
+    META_NAMES,
+    Html,
+    Value,
+)
 from shoal.fetch.decode import find_charset
 
 PAGE = "http://h.example/a/b?q"
@@ -60,6 +72,59 @@ def test_a_page_with_too_many_links_gives_the_first() -> None:
     assert (len(hrefs), hrefs[-1]) == (MAX_LINKS, str(MAX_LINKS - 1))
 
 
+def cut(markup: str, **fields: str) -> tuple[Html, dict[str, Value]]:
+    html = read(markup)
+    return html, html.take(parse_fields(fields))
+
+
+def test_what_is_left_out_is_named() -> None:
+    html = read("<a href=x>" * 10)
+    html.hrefs()
+    assert list(html.cut) == []
+    html = read("<a href=x>" * (MAX_LINKS + 1))
+    assert (html.hrefs(), list(html.cut)) == (["x"], ["links"])
+
+
+def test_links_that_are_too_long_are_left_out() -> None:
+    html = read(f"<a href=x><a href={'y' * MAX_HREF_CHARS}><a href={'y' * (MAX_HREF_CHARS + 1)}><a href=z>")
+    assert html.hrefs() == ["x", "y" * MAX_HREF_CHARS, "z"]
+    assert list(html.cut) == ["links"]
+    assert read(f"<link rel=canonical href={'y' * (MAX_HREF_CHARS + 1)}>").canonical() is None
+    assert read(f"<base href={'y' * (MAX_HREF_CHARS + 1)}>").base_href == ""
+
+
+def test_all_links_together_have_a_length_too() -> None:
+    html = read("".join(f"<a href={number:06d}{'y' * 7_000}>" for number in range(MAX_HREFS_CHARS // 7_006 + 5)))
+    assert len(html.hrefs()) == MAX_HREFS_CHARS // 7_006
+    assert list(html.cut) == ["links"]
+
+
+def test_what_a_page_says_to_robots_has_an_end() -> None:
+    html = read(f"<meta name=robots content={'x' * 5_000}>" * (MAX_METAS + 1))
+    assert [len(text) for text in html.metas(META_NAMES)] == [MAX_META_CHARS] * MAX_METAS
+    assert list(html.cut) == ["metas"]
+
+
+def test_a_value_that_is_too_long_is_cut() -> None:
+    html, values = cut(f"<p>{'x' * (MAX_VALUE_CHARS + 1)}<i>{'y' * MAX_VALUE_CHARS}", p="p", i="i", q="q")
+    assert values == {"p": "x" * MAX_VALUE_CHARS, "i": "y" * MAX_VALUE_CHARS, "q": None}
+    assert list(html.cut) == ["values"]
+
+
+def test_a_list_has_an_end() -> None:
+    html, values = cut("<li>x" * (MAX_VALUES + 1), **{"all[]": "li"})
+    assert (values["all"], list(html.cut)) == (["x"] * MAX_VALUES, ["values"])
+    html, values = cut("<li>x" * MAX_VALUES, **{"all[]": "li"})
+    assert (values["all"], list(html.cut)) == (["x"] * MAX_VALUES, [])
+
+
+def test_an_item_has_an_end() -> None:
+    text = "x" * (MAX_VALUE_CHARS - 1)
+    html, values = cut(f"<li>{text}" * 20, **{"all[]": "li", "more": "li"})
+    assert (values["all"], values["more"]) == ([text] * (MAX_ITEM_CHARS // len(text)), None)
+    assert list(html.cut) == ["values"]
+
+
 @pytest.mark.parametrize(
     ("markup", "canonical"),
     [
@@ -94,7 +159,7 @@ def test_the_canonical_address_is_a_link_too(markup: str, canonical: str | None)
 )
 def test_a_base_moves_all_links(markup: str, joined: str) -> None:
     html = read(markup)
-    assert (str(html.base.join("x")), html.rebased) == (joined, True)
+    assert (str(html.base.join("x")), bool(html.base_href)) == (joined, True)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +175,7 @@ def test_a_base_moves_all_links(markup: str, joined: str) -> None:
 )
 def test_without_a_base_links_start_at_the_page(markup: str) -> None:
     html = read(markup)
-    assert (str(html.base.join("x")), html.rebased) == ("http://h.example/a/x", False)
+    assert (str(html.base.join("x")), bool(html.base_href)) == ("http://h.example/a/x", False)
 
 
 @pytest.mark.parametrize("href", ["http://[", "javascript:void(0)"])

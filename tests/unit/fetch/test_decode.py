@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from shoal.errors import FetchError
-from shoal.fetch.decode import decode_text, find_charset, unpack
+from shoal.fetch.decode import ANY_RATIO, MAX_RATIO, ZSTD_WINDOW, decode_text, find_charset, unpack
 
 Pack = Callable[[bytes], bytes]
 
@@ -311,3 +311,38 @@ def test_python_codecs_that_the_web_does_not_know_are_unknown_names(name: str) -
 )
 def test_what_cannot_be_decoded_becomes_a_replacement_character(body: bytes, charset: str, text: str) -> None:
     assert decode_text(body, charset) == text
+
+
+def test_far_more_than_a_thousand_times_what_was_sent_is_refused() -> None:
+    packed = zstandard.ZstdCompressor().compress(bytes(10 * ANY_RATIO))
+    assert len(packed) * MAX_RATIO < 10 * ANY_RATIO
+    assert refused(packed, "zstd", 100 * ANY_RATIO).reason == "too_large"
+
+
+def test_a_small_page_may_have_any_ratio() -> None:
+    packed = pack_brotli(bytes(ANY_RATIO))
+    assert len(packed) * MAX_RATIO < ANY_RATIO
+    assert unpack(packed, "br", 2 * ANY_RATIO) == bytes(ANY_RATIO)
+
+
+def test_the_ratio_counts_from_the_wire_over_all_encodings() -> None:
+    inner = gzip.compress(bytes(20 * ANY_RATIO))
+    assert len(unpack(inner, "gzip", 100 * ANY_RATIO)) == 20 * ANY_RATIO
+    assert refused(gzip.compress(inner), "gzip, gzip", 100 * ANY_RATIO).reason == "too_large"
+
+
+def test_a_zstd_window_beyond_that_of_browsers_is_refused() -> None:
+    def pack(log: int) -> bytes:
+        parameters = zstandard.ZstdCompressionParameters(compression_level=1, window_log=log, enable_ldm=False)
+        packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+        return packer.compress(TEXT) + packer.flush()
+
+    assert unpack(pack(ZSTD_WINDOW.bit_length() - 1), "zstd", CAP) == TEXT
+    assert refused(pack(ZSTD_WINDOW.bit_length()), "zstd").reason == "bad_encoding"
+
+
+def test_utf_8_is_recognised_over_the_borders_of_pieces() -> None:
+    body = b"x" + "ü".encode() * 300_000
+    assert find_charset("", body) == "utf-8"
+    assert find_charset("", body[:-1]) == "utf-8"
+    assert find_charset("", body + b"\xff") == "windows-1252"

@@ -1,0 +1,159 @@
+"""Reading pages in a process apart, under a bound of time and of memory: `python -m shoal.extract.apart`.
+
+Orders come in on its standard input: what is wanted as JSON, then the body, each behind its length. For each, what was
+found goes out as JSON behind its length. JSON, as who reads hostile pages may one day be taken over by one. A page that
+takes too long or too much kills the process, and with it nothing else. It ends with its input, and so with its parent.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import struct
+import subprocess
+import sys
+from dataclasses import asdict
+from typing import Any, BinaryIO
+
+from shoal.core.field import Field
+from shoal.errors import FetchError
+from shoal.extract.findings import Findings, Wanted, find
+
+CPU_S = 5.0
+"""That a page may take to read."""
+WALL_S = 30.0
+"""The same by the clock, on a machine that is busy."""
+MEMORY = 1 << 30
+"""Bytes that the process may map; it begins with about a tenth of that."""
+MAX_ANSWER = 64 << 20
+"""Bytes of what was found."""
+LENGTH = struct.Struct(">Q")
+COMMAND = (sys.executable, "-m", "shoal.extract.apart")
+READY = b"ready"
+
+
+def environment() -> dict[str, str]:
+    """All that the process is told: where our modules are. Secrets are no business of its."""
+    return {"PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def pack_order(wanted: Wanted) -> bytes:
+    """What stands before the body."""
+    return pack(_dump(asdict(wanted)))
+
+
+def pack(data: bytes) -> bytes:
+    """Behind its length."""
+    return LENGTH.pack(len(data)) + data
+
+
+def read_answer(data: bytes) -> Findings:
+    """What the process has found; raises FetchError when it could not say."""
+    try:
+        found: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
+        lists = {name: tuple(found[name]) for name in ("metas", "hrefs", "cut")}
+        return Findings(found["base"], found["canonical"], values=found["values"], **lists)
+    except (ValueError, KeyError, TypeError) as exc:
+        raise too_complex("its reader gave an answer that cannot be understood") from exc
+
+
+def too_complex(detail: str) -> FetchError:
+    """A page that cannot be read within bounds."""
+    return FetchError("too_complex", detail)
+
+
+def explain_end(returncode: int | None) -> str:
+    """Why a process ended in the middle of a page."""
+    if returncode == -signal.SIGPROF:
+        return f"reading it took more than {CPU_S:g} s"
+    if returncode == _OUT_OF_MEMORY:
+        return f"reading it took more than {MEMORY >> 20} MB of memory"
+    return f"its reader ended with {returncode}"
+
+
+def find_apart(body: bytes, wanted: Wanted) -> Findings:
+    """Read one page in a process of its own, and wait for it."""
+    order = pack_order(wanted) + pack(body)
+    try:
+        done = subprocess.run(
+            COMMAND, input=order, stdout=subprocess.PIPE, env=environment(), timeout=WALL_S, check=False
+        )
+    except subprocess.TimeoutExpired as exc:
+        raise too_complex(f"reading it took more than {WALL_S:g} s") from exc
+    answer = done.stdout.removeprefix(pack(READY))[LENGTH.size :]
+    if done.returncode != 0 or len(answer) > MAX_ANSWER:
+        raise too_complex(explain_end(done.returncode))
+    return read_answer(answer)
+
+
+# --- in the process -----------------------------------------------------------------------------------------------
+
+_OUT_OF_MEMORY = 17
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Answer orders until there are no more."""
+    _limit()
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    _send(sink, READY)
+    while (order := _receive(source)) is not None and (body := _receive(source)) is not None:
+        signal.setitimer(signal.ITIMER_PROF, CPU_S)
+        try:
+            answer = _dump(asdict(find(body, _wanted(order))))
+        except MemoryError:
+            os._exit(_OUT_OF_MEMORY)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        _send(sink, answer)
+        del body, answer
+        _give_back()
+
+
+def _give_back() -> None:
+    """Memory that was freed, to the system: the next page may be a long time coming."""
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)
+
+
+def _limit() -> None:
+    """Bounds of the kernel: they hold within the parser too."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a page may be under way when the parent dies
+    for ignored in (signal.SIGINT, signal.SIGTERM):  # the parent's business: it finishes what is under way
+        signal.signal(ignored, signal.SIG_IGN)
+
+
+def _wanted(order: bytes) -> Wanted:
+    given: dict[str, Any] = json.loads(order)
+    fields = tuple(Field(**each) for each in given.pop("fields"))
+    return Wanted(**given, fields=fields)
+
+
+def _dump(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _receive(source: BinaryIO) -> bytes | None:
+    head = source.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    (length,) = LENGTH.unpack(head)
+    body = source.read(length)
+    return body if len(body) == length else None
+
+
+def _send(sink: BinaryIO, data: bytes) -> None:
+    sink.write(LENGTH.pack(len(data)))
+    sink.write(data)
+    sink.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""What is wanted of a page, and what was found in it: plain values, so that another process can do the reading.
+
+Whoever reads, in place or apart, does it with `find`: the same page gives the same findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shoal.core.field import Field
+from shoal.core.url import Base
+from shoal.extract.page import META_NAMES, Html, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be read of a page, and how."""
+
+    url: str
+    charset: str
+    drop_tracking: bool = False
+    links: bool = False
+    skip_nofollow: bool = False
+    """Leave links out that are marked so."""
+    directives: bool = False
+    """What the page says to robots."""
+    fields: tuple[Field, ...] = ()
+
+    @property
+    def base(self) -> Base:
+        """Of the page's links, unless it names another."""
+        return Base(self.url, drop_tracking=self.drop_tracking)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was read of a page."""
+
+    base: str = ""
+    """The href of its `<base>`."""
+    canonical: str = ""
+    metas: tuple[str, ...] = ()
+    """What it says to robots."""
+    hrefs: tuple[str, ...] = ()
+    values: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    cut: tuple[str, ...] = ()
+    """Of what there was more than is read: links, metas, values."""
+
+
+NOTHING = Findings()
+
+
+def find(body: bytes, wanted: Wanted) -> Findings:
+    """Read a page here and now."""
+    html = Html.parse(body, wanted.charset, wanted.base)
+    hrefs = html.hrefs(skip_nofollow=wanted.skip_nofollow) if wanted.links else ()
+    metas = html.metas(META_NAMES) if wanted.directives else ()
+    values = html.take(wanted.fields) if wanted.fields else {}
+    return Findings(html.base_href, html.canonical() or "", tuple(metas), tuple(hrefs), values, tuple(html.cut))

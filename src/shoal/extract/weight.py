@@ -1,0 +1,59 @@
+"""Can a page be read in place, or must that happen apart?
+
+Most pages are read in a millisecond or two. Some markup costs a parser, or a selector, the square of its length or
+worse: tags in tags, attributes of one tag, formatting that is never closed, `a b c` in a deep page. What could take
+longer than about 30 ms by these signs, cheap to see in the bytes, is not read where others wait.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from math import factorial
+
+from shoal.core.field import Field
+
+LIGHT_BYTES = 256 << 10
+"""A page up to this size can be light."""
+LIGHT_TAGS = 3_000
+"""Nested in each other, so many take a parser 25 ms."""
+LIGHT_STEPS = 5_000_000
+"""Of selectors on their way up from an element: 5 ns each."""
+_FEATHER = 9_000
+"""Bytes that cannot hold more tags or attributes than are light."""
+_STRETCH = 4096
+"""Half of a long tag: one holds such a stretch, wherever it begins."""
+_LONG_TAG = re.compile(rb"<[^>]{8192}")
+_QUIET = re.compile(r"\[[^\]]*\]|\"[^\"]*\"|'[^']*'|\s*[>+,]\s*")
+_ROAMING = re.compile(r"\s*~\s*|\s+|:has")
+
+
+def is_light(body: bytes, fields: Iterable[Field] = ()) -> bool:
+    """May this be read where others wait?"""
+    if len(body) > LIGHT_BYTES:
+        return False
+    tags = body.count(b"<")
+    if len(body) > _FEATHER and (tags > LIGHT_TAGS or body.count(b"=") > LIGHT_TAGS or _has_long_tag(body)):
+        return False
+    roams = [_roams(field.selector) for field in fields]
+    if not any(roams):
+        return True
+    depth = tags - body.count(b"</")
+    return sum(depth ** (roam + 1) / factorial(roam + 1) for roam in roams) <= LIGHT_STEPS
+
+
+def _has_long_tag(body: bytes) -> bool:
+    """A look at every stretch is much faster than the expression, and mostly enough."""
+    stretches = range(0, len(body) - _STRETCH + 1, _STRETCH)
+    if all(body.find(b">", start, start + _STRETCH) >= 0 for start in stretches):
+        return False
+    return _LONG_TAG.search(body) is not None
+
+
+@lru_cache(maxsize=1000)
+def _roams(selector: str) -> int:
+    """How often a selector must try all ancestors, siblings or descendants of an element; rather too many."""
+    plain = _QUIET.sub(lambda match: "," if "," in match[0] and match[0][0] not in "[\"'" else ">", selector.strip())
+    parts = [plain] if "(" in plain else plain.split(",")
+    return max(len(_ROAMING.findall(part)) for part in parts)

@@ -1,0 +1,47 @@
+"""Which pages may be read where others wait: seen in their bytes, without reading them."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal.core.field import parse_fields
+from shoal.extract.weight import LIGHT_BYTES, LIGHT_TAGS, is_light
+
+ROW = b"<div class='row'><h2><a href='/p/%d'>A product</a></h2><p>Its description, and its price</p></div>\n"
+ORDINARY = b"<!doctype html><title>A page</title>" + ROW * 250
+
+
+def test_an_ordinary_page_is_light() -> None:
+    assert is_light(ORDINARY)
+    assert is_light(ORDINARY, parse_fields({"title": "h1", "all[]": ".row > h2", "one": "div[data-x='a b c'] a, p b"}))
+    assert is_light(b"")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"x" * (LIGHT_BYTES + 1),
+        b"<p>text" * (LIGHT_TAGS + 1),
+        b"<div>" * 100_000,
+        b"<a " + b" ".join(b"a%d" % number for number in range(10_000)) + b">",
+        b"<a " + b" ".join(b"a%d='>'" % number for number in range(10_000)) + b">",
+        b"<table><tr><td><b>x<table>y" * 10_000,
+    ],
+    ids=["long", "many tags", "nested", "attributes", "attributes that look like tags", "tables"],
+)
+def test_what_could_take_long_is_not(body: bytes) -> None:
+    assert not is_light(body)
+
+
+@pytest.mark.parametrize(
+    "selector", ["div div div a", "h1 ~ p ~ div a", "div :is(a b, c d) p", "div:has(a b) p", "a b, div   p  a\tb"]
+)
+def test_a_selector_that_roams_makes_a_page_heavy(selector: str) -> None:
+    assert is_light(b"<div>" * 10 + b"<p>x", parse_fields({"x": selector}))
+    assert not is_light(b"<div>" * 400, parse_fields({"x": selector}))
+
+
+def test_many_selectors_weigh_more_than_one() -> None:
+    body = b"<div>" * 1_000
+    assert is_light(body, parse_fields({"x": "p div"}))
+    assert not is_light(body, parse_fields({f"x{number}": "p div" for number in range(20)}))
