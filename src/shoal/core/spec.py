@@ -26,7 +26,7 @@ from pydantic import (
 
 from shoal.core.field import parse_field
 from shoal.core.model import Engine, Lane, queue_name
-from shoal.core.pattern import EndlessPattern, compile_pattern
+from shoal.core.pattern import BadPattern, compile_pattern
 from shoal.core.proxies import PoolName, ProxyPool
 from shoal.core.redact import HIDDEN, is_plain_header, without_bare_login
 from shoal.core.url import Url, parse
@@ -226,9 +226,7 @@ def _url_of(text: str, given: str, wanted: str) -> Url:
 def _flaw_of(pattern: str) -> str | None:
     try:
         compile_pattern(pattern)
-    except EndlessPattern as exc:
-        return f"{pattern[:100]!r} could take for ever on some URL: {exc}"
-    except (re.error, OverflowError, RecursionError) as exc:
+    except BadPattern as exc:
         return f"{pattern[:100]!r} is not a regular expression: {exc}"
     return None
 

@@ -25,6 +25,10 @@ from shoal.fetch.port import Response
 Onward = Generator[None, None, tuple[list[Candidate], int]]
 
 
+UNHURRIED = 10
+"""Of pages that are read again nobody waits for a millisecond: a process for each would take longer than most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trail:
     """A job's rules for going on."""
@@ -76,6 +80,6 @@ class Trail:
         wanted = self.wanted(response.url, depth, response.media_type, response.charset(body))
         if not body or wanted is None:
             return [], 0
-        findings = find(body, wanted) if is_light(body) else find_apart(body, wanted)
+        findings = find(body, wanted) if is_light(body, scale=UNHURRIED) else find_apart(body, wanted)
         base = wanted.base.rebase(findings.base)
         return finish(self.onward(response.url, depth, findings, base, self.directives(response, findings)))

@@ -29,12 +29,12 @@ _QUIET = re.compile(r"\[[^\]]*\]|\"[^\"]*\"|'[^']*'|\s*[>+,]\s*")
 _ROAMING = re.compile(r"\s*~\s*|\s+|:has")
 
 
-def is_light(body: bytes, fields: Iterable[Field] = ()) -> bool:
-    """May this be read where others wait?"""
-    if len(body) > LIGHT_BYTES:
+def is_light(body: bytes, fields: Iterable[Field] = (), *, scale: int = 1) -> bool:
+    """May this be read where others wait? Where nobody waits, a page may be so many times larger."""
+    if len(body) > LIGHT_BYTES * scale:
         return False
-    tags = body.count(b"<")
-    if len(body) > _FEATHER and (tags > LIGHT_TAGS or body.count(b"=") > LIGHT_TAGS or _has_long_tag(body)):
+    tags, most = body.count(b"<"), LIGHT_TAGS * scale
+    if len(body) > _FEATHER and (tags > most or body.count(b"=") > most or _has_long_tag(body)):
         return False
     roams = [_roams(field.selector) for field in fields]
     if not any(roams):

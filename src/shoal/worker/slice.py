@@ -218,8 +218,8 @@ class Slice:
         if self._tools.flights:
             self._tools.flights.board()
         context = self._contexts.get(lease.job)
-        if stored and context and (known := stored.result_of(context, lease)):
-            result = known
+        if stored and context:
+            result = stored.result_of(context, lease)
         elif lease.mark is Mark.STRANGER:
             result = await self._introduce(lease)
             if result is None:

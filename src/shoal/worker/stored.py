@@ -15,11 +15,11 @@ from datetime import timedelta
 
 import structlog
 
-from shoal.core.model import Lease, LeaseBatch, Outcome, Settlement
+from shoal.core.model import Candidate, Lease, LeaseBatch, Outcome, Settlement
 from shoal.errors import ArchiveUnavailable, FetchError, NotFound
 from shoal.extract.trail import Trail
 from shoal.recovery.onward import body_wanted, onward, reason_of, received_of, written_down
-from shoal.store.archive import ArchiveReader, Exchange
+from shoal.store.archive import ArchiveReader
 from shoal.store.pages import FoundLinks, PageRow, PageStore
 from shoal.worker.context import JobContext
 from shoal.worker.result import Result
@@ -32,24 +32,16 @@ class StoredPage:
     """A page that need not be fetched again."""
 
     row: PageRow
-    body: Exchange | None
-    """If its links are to be read from it."""
-    found: tuple[FoundLinks, ...]
-    """Its links, if they were written down instead."""
+    candidates: list[Candidate]
+    """Where it leads to."""
+    duplicates: int
 
-    def result_of(self, context: JobContext, lease: Lease) -> Result | None:
-        """What came of the lease without a request; None when the body cannot be read, and must be fetched again."""
-        trail = Trail.of(context.spec)  # without a memory: what this process has sent may be lost
-        try:
-            candidates, known = onward(trail, self.row, self.body)
-        except FetchError:
-            return None
-        if trail.follows_from(self.row.depth):
-            candidates += written_down(self.found)
+    def result_of(self, context: JobContext, lease: Lease) -> Result:
+        """What came of the lease without a request."""
         names = {"job": context.job, "request_id": context.request_id}
         log.info("page_was_stored", url=self.row.url, losses=lease.request.losses, **names)
         settlement = Settlement(lease, Outcome.DONE, reason_of(self.row), received=received_of(self.row), counts=False)
-        return Result(settlement, candidates=candidates, duplicates=known, stored=True)
+        return Result(settlement, candidates=self.candidates, duplicates=self.duplicates, stored=True)
 
 
 class StoredPages:
@@ -90,8 +82,13 @@ class StoredPages:
         return time.monotonic() < self._until
 
     def _read(self, context: JobContext, row: PageRow, found: tuple[FoundLinks, ...]) -> StoredPage | None:
-        ref = body_wanted(context.trail, row)
+        """Here, where nobody waits on the loop; None when the body cannot be read, and must be fetched again."""
+        trail = Trail.of(context.spec)  # without a memory: what this process has sent may be lost
+        ref = body_wanted(trail, row)
         try:
-            return StoredPage(row, self._archive.read(ref) if ref else None, found)
-        except (NotFound, ArchiveUnavailable):  # fetched again, it has a body again
+            candidates, known = onward(trail, row, self._archive.read(ref) if ref else None)
+        except (NotFound, ArchiveUnavailable, FetchError):
             return None
+        if trail.follows_from(row.depth):
+            candidates += written_down(found)
+        return StoredPage(row, candidates, known)

@@ -144,7 +144,7 @@ def test_no_name_is_proposed_when_none_is_near_or_the_near_one_is_there() -> Non
 def test_everything_that_is_wrong_is_said_at_once() -> None:
     values = {"depht": 1, "pages": "x", "allow": ["("], "lane": "fast", "urls": ["http://a/", 1], "retries": -1}
     assert sorted(complaints(values)) == [
-        "allow: '(' is not a regular expression: missing ), unterminated subpattern at position 0 (got ['('])",
+        "allow: '(' is not a regular expression: missing ): ( (got ['('])",
         "depht: there is no such setting; did you mean 'depth'?",
         "lane: input should be 'high', 'batch' or 'slow' (got 'fast')",
         "pages: input should be a valid integer, unable to parse string as an integer (got 'x')",
