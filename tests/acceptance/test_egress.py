@@ -78,6 +78,11 @@ def test_a_url_that_can_be_seen_to_be_out_of_bounds_is_refused_at_once(url: str,
     assert "SHOAL_EGRESS_ALLOW" in done.err
 
 
+def test_a_name_that_leads_out_of_bounds_is_named_before_anything_starts(found: dict[str, Any]) -> None:
+    assert found["refusal"]["code"] == 2
+    assert "inside.test leads to 10.0.0.1, which is not on the internet (private)" in found["refusal"]["err"]
+
+
 def test_a_list_that_makes_no_sense_is_refused_at_the_start(shoal: Shoal) -> None:
     done = replace(shoal, extra=(("SHOAL_EGRESS_ALLOW", "10.0.0.0/99"),)).run("jobs")
     assert done.code == 2

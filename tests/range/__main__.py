@@ -107,9 +107,14 @@ def _submitted() -> list[str]:
     ]
 
 
-def _crawl(folder: Path) -> dict[str, str]:
+def _refusal(shoal: Shoal) -> dict[str, str | int]:
+    """What somebody is told who submits a name that leads inside."""
+    done = shoal.run("scrape", "http://inside.test/")
+    return {"code": done.code, "err": done.err}
+
+
+def _crawl(shoal: Shoal, folder: Path) -> dict[str, str]:
     """URL → status, or reason of the dead letter."""
-    shoal = Shoal(folder / "home", (("SHOAL_EGRESS_ALLOW", ""), ("SHOAL_ADDRESS_PARALLEL", "50")))
     done = shoal.run(
         *("crawl", "-j", str(_job_file(folder)), "--rate", "unlimited", "--retries", "1", "-q"), timeout_s=120
     )
@@ -150,12 +155,10 @@ def main() -> None:
             name_server(NAME_SERVER, NAMES) as names,
         ):
             sung = _proof(bird)
-            outcomes = _crawl(folder)
-            lookups = sum(names.asked.values())
-            json.dump(
-                {"sung": sung, "asked": bird.asked, "hits": len(site.hits), "lookups": lookups, "outcomes": outcomes},
-                sys.stdout,
-            )
+            shoal = Shoal(folder / "home", (("SHOAL_EGRESS_ALLOW", ""), ("SHOAL_ADDRESS_PARALLEL", "50")))
+            told = {"refusal": _refusal(shoal), "outcomes": _crawl(shoal, folder)}
+            counts = {"hits": len(site.hits), "lookups": sum(names.asked.values())}
+            json.dump({"sung": sung, "asked": bird.asked, **counts, **told}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from shoal.cli.interrupts import Interrupts, noted_interrupts
 from shoal.cli.jobfile import make_spec, read_url_list
 from shoal.cli.talk import print_json, say
 from shoal.cli.view import View
+from shoal.core.address import read_address
+from shoal.core.egress import HINT, Egress
 from shoal.core.model import JobState
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url, parse_all
@@ -184,7 +186,7 @@ def _start(spec: JobSpec, workers: int, detach: bool, view: View) -> None:
     check_reach(settings.egress, urls, spec.local)
     pools_of(settings.proxies_file).check(spec.proxies)
     if workers and not detach and spec.proxies is None:  # a proxy may know names that we do not
-        _look_up(urls)
+        _look_up(urls, settings.egress, spec.local)
     prepare_home(settings.home)
     with noted_interrupts() as interrupts, Crew(settings, 0 if detach else workers) as crew:
         code = _submit_and_follow(spec, settings, crew, view, interrupts, detach=detach)
@@ -212,26 +214,30 @@ def _submit_and_follow(
         return code
 
 
-def _look_up(urls: Iterable[Url]) -> None:
-    """An unknown host is found out before anything starts; one of several is only mentioned."""
-    hosts = list(dict.fromkeys(url.hostname.strip("[]") for url in urls))[:MAX_LOOKUPS]
+def _look_up(urls: Iterable[Url], egress: Egress, local: Iterable[str]) -> None:
+    """Hosts that do not exist, or may not be asked, are found out before anything starts; some are only mentioned."""
+    own = frozenset(local)
+    hosts = list(dict.fromkeys((url.hostname.strip("[]"), url.host in own) for url in urls))[:MAX_LOOKUPS]
     pool = ThreadPoolExecutor(max_workers=MAX_LOOKUPS)
-    lookups = {host: pool.submit(_resolves, host) for host in hosts}
+    lookups = {host: pool.submit(_trouble, host, egress, local=here) for host, here in hosts}
     answered, _ = wait(lookups.values(), timeout=LOOKUP_S)
-    unknown = [host for host, lookup in lookups.items() if lookup in answered and not lookup.result()]
+    troubles = [trouble for lookup in lookups.values() if lookup in answered and (trouble := lookup.result())]
     pool.shutdown(wait=False, cancel_futures=True)
-    if len(unknown) == len(hosts):
-        raise InputError(f"no such host: {', '.join(unknown)}; check the spelling and the network")
-    for host in unknown:
-        say(f"no such host: {host}; its URLs will fail")
+    if len(troubles) == len(lookups):
+        raise InputError("\n".join(troubles))
+    for trouble in troubles:
+        say(f"{trouble}; its URLs will fail")
 
 
-def _resolves(host: str) -> bool:
+def _trouble(host: str, egress: Egress, *, local: bool) -> str:
+    """Why a host cannot be asked; empty when it can."""
     try:
-        socket.getaddrinfo(host, None)
+        found = {str(address[4][0]) for address in socket.getaddrinfo(host, None)}
     except OSError:
-        return False
-    return True
+        return f"no such host: {host}; check the spelling and the network"
+    refusals = {text: egress.refuses(address, host, local=local) for text in found if (address := read_address(text))}
+    text, why = min(refusals.items(), key=lambda refusal: refusal[1], default=("", ""))
+    return f"{host} leads to {text}, which is not on the internet ({why}); {HINT}" if why else ""
 
 
 def _number_or_word(text: str | None) -> int | str | None:

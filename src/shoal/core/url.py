@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import can_ada
 
+from shoal.core.redact import without_secrets
 from shoal.errors import BadUrl, BadUrls
 
 MAX_URL_CHARS = 2_000
@@ -247,4 +248,4 @@ def _too_long(text: str) -> str:
 
 def _shown(text: str) -> str:
     """The text without what stands before an @: it may be a password."""
-    return re.sub(r"([/\\]{2}|^)[^/\\?#]*@", r"\1***@", text[:200], count=1)
+    return without_secrets(re.sub(r"([/\\]{2}|^)[^/\\?#]*@", r"\1***@", text[:200], count=1))
