@@ -1,4 +1,4 @@
-"""Runs the benchmarks: `python -m benchmarks [crawl|api|politeness] [--rounds 3] [--only NAME]… [--quick]`."""
+"""Runs the benchmarks: `python -m benchmarks [crawl|api|politeness|hostile] [--rounds 3] [--only NAME]… [--quick]`."""
 
 import argparse
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks import group, latency, machine, memory, process, server, table
 from benchmarks.api import group as api
+from benchmarks.hostile import group as hostile
 from benchmarks.lineup import CONTENDERS, Contender
 from benchmarks.measure import measure
 from benchmarks.politeness import group as politeness
@@ -16,6 +17,7 @@ GROUPS = {
     "crawl": [contender.name for contender in CONTENDERS],
     "api": [*api.BENCHMARKS],
     "politeness": [*politeness.NAMES],
+    "hostile": [*hostile.BENCHMARKS],
 }
 
 
@@ -27,12 +29,14 @@ def main() -> int:
     found, rows = _crawls(options, wanted)
     api_rows, failures = _group(api.BENCHMARKS, wanted, options)
     polite_rows, more_failures = _group(politeness.benchmarks(options.seconds), wanted, options)
+    hostile_rows, last_failures = _group(hostile.BENCHMARKS, wanted, options)
     results = Results(
         readings=tuple(one for one in found if isinstance(one, Reading)),
-        failures=(*(one for one in found if isinstance(one, Failure)), *failures, *more_failures),
+        failures=(*(one for one in found if isinstance(one, Failure)), *failures, *more_failures, *last_failures),
         rows=tuple(rows),
         api_rows=tuple(api_rows),
         polite_rows=tuple(polite_rows),
+        hostile_rows=tuple(hostile_rows),
     )
     # Saved first: a closed terminal must not cost the results. A quick run, or one of a group, must not replace
     # a whole one.

@@ -25,8 +25,9 @@ LOOPBACK = "127.0.0.0/8"
 class Loop:
     """A crawl of one host whose whole state is a set, a queue and a cache of hrefs."""
 
-    def __init__(self, start: str) -> None:
+    def __init__(self, start: str, guard: Guard | None = None) -> None:
         first = parse(start)
+        self.guard = guard or Guard(Egress.read(LOOPBACK))
         self.host = first.host
         self.seen = {first}
         self.hrefs: set[str] = set()
@@ -36,7 +37,7 @@ class Loop:
 
     async def crawl(self) -> float:
         """Fetch until nothing is left; returns the seconds it took."""
-        client = HttpClient("raw", Guard(Egress.read(LOOPBACK)))
+        client = HttpClient("raw", self.guard)
         try:
             started = time.perf_counter()
             workers = [asyncio.create_task(self.work(client)) for _ in range(CONCURRENCY)]

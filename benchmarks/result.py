@@ -74,6 +74,8 @@ class Results:
     """Of the control plane."""
     polite_rows: tuple[Row, ...] = ()
     """Of politeness."""
+    hostile_rows: tuple[Row, ...] = ()
+    """Of a hostile web."""
 
     def of(self, contender: str) -> list[Reading]:
         """Return the readings of one contender, by round."""

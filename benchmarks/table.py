@@ -61,6 +61,8 @@ def _grids(results: Results) -> Iterator[Grid]:
         yield _rows("The control plane", results.api_rows)
     if results.polite_rows:
         yield _rows("Politeness", results.polite_rows)
+    if results.hostile_rows:
+        yield _rows("A hostile web", results.hostile_rows)
     yield _bars(judge(results))
 
 

@@ -48,6 +48,13 @@ def test_the_short_benchmark_of_the_control_plane_measures_all_of_it() -> None:
         assert figure in shown, ended.stdout
 
 
+def test_the_short_benchmark_of_a_hostile_web_measures_all_of_it() -> None:
+    ended = _bench("hostile")
+    shown = " ".join(ended.stdout.split())
+    for figure in ("time that the egress guard adds to a bare crawl", "a million links: longest pause of the loop"):
+        assert figure in shown, ended.stdout
+
+
 def test_the_short_benchmark_of_politeness_measures_all_of_it() -> None:
     ended = _bench("politeness")
     for name in ("limits", "urgent", "slow-host", "shares", "refused", "dead-hosts", "redis-time"):

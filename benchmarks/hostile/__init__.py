@@ -1,0 +1,1 @@
+"""What the defences against a hostile web cost, and what they bear."""
