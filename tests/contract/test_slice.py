@@ -20,6 +20,7 @@ import structlog
 from sqlalchemy.engine import Engine
 
 from shoal.control import Control, Ending
+from shoal.core.egress import Egress
 from shoal.core.ledger import Ask
 from shoal.core.manners import Signal
 from shoal.core.model import (
@@ -73,7 +74,7 @@ from shoal.worker.stored import StoredPages
 from shoal.worker.visit import Visitor
 from tests import servers
 from tests.contract.databases import DATABASES, a_database, a_sqlite
-from tests.guards import guard_of_loopback
+from tests.guards import HERE, guard_of_loopback
 from tests.site.generated import LinkedSite, SlowSite, StatusSite
 from tests.site.reply import Reply, page, redirect
 from tests.site.server import serve
@@ -142,7 +143,7 @@ class Plant:
     def intake(self) -> Intake:
         caps, dead, finalise = Caps(10**9, 10**12), DeadLetters(self.pages.engine), self.ending.finalise
         replays = Replays(self.frontier, self.jobs, self.pages, dead, finalise)
-        return Intake(self.frontier, self.watch, self.jobs, replays, no_ring, caps, finalise)
+        return Intake(self.frontier, self.watch, self.jobs, replays, no_ring, caps, finalise, egress=Egress.read(HERE))
 
     @property
     def ending(self) -> Ending:

@@ -61,7 +61,7 @@ def test_entries_may_share_what_they_say(file: Path) -> None:
         ("hosts: [a.example]", "hosts: a mapping of host to limits"),
         ("hosts: {127.1: {rate: 1}}", "hosts.127.1: a host is text; put it in quotes"),
         ("hosts: {a b: {rate: 1}}", "hosts.a b: 'a b' is not a host"),
-        ("hosts: {'@1.2': {rate: 1}}", "hosts.@1.2: '@1.2' is not a domain"),
+        ("hosts: {'@1.2': {rate: 1}}", "hosts.@1.2: '1.2' is not a host"),
         ("hosts: {a.example: 4}", "hosts.a.example: a mapping such as"),
         ("hosts: {a.example: {rate: fast}}", "hosts.a.example.rate: write requests a second"),
         ("hosts: {a.example: {parallel: 0}}", "hosts.a.example.parallel:"),

@@ -36,6 +36,7 @@ def _error() -> Error:
 
 
 def _log_all() -> None:
+    structlog.configure(cache_logger_on_first_use=False)  # loggers of modules live on in other tests
     log: Any = structlog.get_logger()
     log.warning(FORGED, field=FORGED, error=ValueError(FORGED), deep={"headers": {"Cookie": SECRET, "x": [FORGED]}})
     log.warning("named", authorization=SECRET, api_key=SECRET, password=SECRET, number=1, nothing=None)
