@@ -29,6 +29,7 @@ from shoal.worker.doorbell import Doorbell
 from shoal.worker.result import Result
 from shoal.worker.runtime import Lifeline, Runtime
 from tests.contract.api import Client, Desk, Visit, a_desk, dead, flaws, page, refused, told
+from tests.guards import HERE
 from tests.site.generated import LinkedSite
 from tests.site.server import serve
 from tests.waiting import wait_until
@@ -76,7 +77,12 @@ def test_who_waits_gets_the_page(desk: Desk) -> None:
     assert desk.get(scraped["page"]["body"]).get_data() == b"<h1>hello</h1>"
 
 
-def test_a_real_slice_answers_who_waits_and_its_rows_carry_the_request_id(desk: Desk) -> None:
+def test_a_real_slice_answers_who_waits_and_its_rows_carry_the_request_id(valkey_url: str, tmp_path: Path) -> None:
+    with a_desk(valkey_url, tmp_path, egress_allow=HERE) as desk:
+        _scrape_for_real(desk)
+
+
+def _scrape_for_real(desk: Desk) -> None:
     settings = desk.platform.settings
     bell = Doorbell(make_app(redis_urls(settings)), desk.platform.frontier)
     runtime = Runtime(settings, desk.platform, bell, Lifeline())

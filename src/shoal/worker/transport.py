@@ -8,13 +8,14 @@ beside slices gets from its queue. A message that the door refuses is gone, as i
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false, reportUntypedBaseClass=false
 # pyright: reportMissingTypeStubs=false, reportUnknownLambdaType=false, reportIncompatibleVariableOverride=false
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import Any, cast
 
 from celery.worker.consumer import Consumer as CeleryConsumer
-from kombu.transport import TRANSPORT_ALIASES
+from kombu.transport import TRANSPORT_ALIASES, _transport_cache
 from kombu.transport import redis as kombu_redis
 
 from shoal.worker.app import DOOR
@@ -25,6 +26,7 @@ def install() -> None:
     """From now on this process speaks to every Redis broker in this way."""
     for scheme in ("redis", "rediss"):
         TRANSPORT_ALIASES[scheme] = f"{__name__}:Transport"
+        _transport_cache.pop(scheme, None)  # it may have spoken to one before
 
 
 class QoS(kombu_redis.QoS):
