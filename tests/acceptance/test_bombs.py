@@ -17,7 +17,7 @@ from tests.site.hostile.case import Case
 from tests.site.hostile.process import hostile_site
 
 CAP = 10_000_000
-ROOM = 32 << 20
+ROOM = 32_000_000
 """A rise of so much beyond the cap is taken."""
 
 

@@ -39,6 +39,7 @@ from shoal.core.spec import JobSpec
 from shoal.core.trouble import Need
 from shoal.core.url import parse
 from shoal.errors import RowRefused, StoreUnavailable
+from shoal.extract import apart
 from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
 from shoal.frontier.frontier import Frontier
@@ -865,7 +866,8 @@ class EvilSite:
         return page(f"<h1>ordinary</h1><a href=/nested><a href=/many>{links}")
 
 
-def test_pages_that_no_parser_bears_are_kept_and_hold_nobody_up(plant: Plant) -> None:
+def test_pages_that_no_parser_bears_are_kept_and_hold_nobody_up(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "COMMAND", (*apart.COMMAND[:-2], "1", apart.COMMAND[-1]))  # a second is enough to see it
     with serve(EvilSite()) as site, structlog.testing.capture_logs() as logs:
         job = plant.submit(site.url, fields={"title": "h1"})
         report = plant.run()

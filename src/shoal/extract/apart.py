@@ -1,4 +1,4 @@
-"""Reading pages in a process apart, under a bound of time and of memory: `python -m shoal.extract.apart`.
+"""Reading pages in a process apart, under bounds: `python -m shoal.extract.apart SECONDS BYTES`.
 
 Orders come in on its standard input: what is wanted as JSON, then the body, each behind its length. For each, what was
 found goes out as JSON behind its length. JSON, as who reads hostile pages may one day be taken over by one. A page that
@@ -31,7 +31,7 @@ MEMORY = 1 << 30
 MAX_ANSWER = 64 << 20
 """Bytes of what was found."""
 LENGTH = struct.Struct(">Q")
-COMMAND = (sys.executable, "-m", "shoal.extract.apart")
+COMMAND = (sys.executable, "-m", "shoal.extract.apart", str(CPU_S), str(MEMORY))
 READY = b"ready"
 
 
@@ -95,13 +95,13 @@ _OUT_OF_MEMORY = 17
 _PR_SET_PDEATHSIG = 1
 
 
-def main() -> None:
+def main(cpu_s: float, memory: int) -> None:
     """Answer orders until there are no more."""
-    _limit()
+    _limit(memory)
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     _send(sink, READY)
     while (order := _receive(source)) is not None and (body := _receive(source)) is not None:
-        signal.setitimer(signal.ITIMER_PROF, CPU_S)
+        signal.setitimer(signal.ITIMER_PROF, cpu_s)
         try:
             answer = _dump(asdict(find(body, _wanted(order))))
         except MemoryError:
@@ -118,9 +118,9 @@ def _give_back() -> None:
         trim(0)
 
 
-def _limit() -> None:
+def _limit(memory: int) -> None:
     """Bounds of the kernel: they hold within the parser too."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
@@ -156,4 +156,4 @@ def _send(sink: BinaryIO, data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(float(sys.argv[1]), int(sys.argv[2]))

@@ -26,7 +26,9 @@ MAX_RATIO = 1_100
 ANY_RATIO = 1 << 20
 """Bytes of output up to which the ratio does not matter."""
 MAX_MEMBERS = 1_000
-"""Of one gzip body: looking at each costs a copy of the rest."""
+"""Of one gzip body."""
+_PIECE = 1 << 20
+"""What is unpacked at once: what is left of it behind the end of a member is a copy."""
 ZSTD_WINDOW = 8 << 20
 """Bytes that a decoder for the web has to remember (RFC 9659); frames that ask for more are refused."""
 _PIECE = 1 << 18
@@ -83,17 +85,20 @@ def _bounded(unpacker: Callable[[bytes, int], bytes], body: bytes, cap: int, nam
 def _gunzip(body: bytes, limit: int) -> bytes:
     """All members; a truncated last one gives what it has, as browsers do."""
     parts: list[bytes] = []
-    size = 0
-    while body and size < limit:
-        if len(parts) >= MAX_MEMBERS:
-            raise FetchError("bad_encoding", f"more than {MAX_MEMBERS} gzip members")
-        member = isal_zlib.decompressobj(31)
-        part = member.decompress(body, limit - size)
-        parts.append(part)
-        size += len(part)
-        body = member.unused_data
-        if body and not body.startswith(b"\x1f\x8b"):
+    size = at = members = 0
+    rest = memoryview(body)
+    while at < len(body) and size < limit:
+        if at and body[at : at + 2] != b"\x1f\x8b":
             break  # padding behind the last member
+        if members >= MAX_MEMBERS:
+            raise FetchError("bad_encoding", f"more than {MAX_MEMBERS} gzip members")
+        members += 1
+        member = isal_zlib.decompressobj(31)
+        while not member.eof and at < len(body) and size < limit:
+            piece = rest[at : at + _PIECE]
+            parts.append(member.decompress(piece, limit - size))
+            size += len(parts[-1])
+            at += len(piece) - len(member.unused_data)
     return b"".join(parts)
 
 
