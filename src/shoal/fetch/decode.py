@@ -86,7 +86,6 @@ def _gunzip(body: bytes, limit: int) -> bytes:
     """All members; a truncated last one gives what it has, as browsers do."""
     parts: list[bytes] = []
     size = at = members = 0
-    rest = memoryview(body)
     while at < len(body) and size < limit:
         if at and body[at : at + 2] != b"\x1f\x8b":
             break  # padding behind the last member
@@ -95,7 +94,7 @@ def _gunzip(body: bytes, limit: int) -> bytes:
         members += 1
         member = isal_zlib.decompressobj(31)
         while not member.eof and at < len(body) and size < limit:
-            piece = rest[at : at + _PIECE]
+            piece = body[at : at + _PIECE]
             parts.append(member.decompress(piece, limit - size))
             size += len(parts[-1])
             at += len(piece) - len(member.unused_data)
