@@ -55,16 +55,16 @@ class Links:
         candidates: list[Candidate] = []
         new: tuple[list[str], list[str]] = ([], [])
         rooted, beside = self._memories(page, rebased=rebased)
-        for number, href in enumerate(hrefs, 1):
-            if number % STEP == 0:
+        for start in range(0, len(hrefs), STEP):
+            if start:
                 yield
-            is_rooted = href.startswith(_ROOTED)
-            if href in (rooted if is_rooted else beside) or href[0] == "#":
-                continue
-            new[not is_rooted].append(href)
-            candidate = self._judge(base.join(href), depth)
-            if candidate is not None:
-                candidates.append(candidate)
+            for href in hrefs[start : start + STEP]:
+                if href in rooted or href in beside or href[0] == "#":
+                    continue
+                new[not href.startswith(_ROOTED)].append(href)
+                candidate = self._judge(base.join(href), depth)
+                if candidate is not None:
+                    candidates.append(candidate)
         duplicates = len(hrefs) - len(new[0]) - len(new[1])
         self._remember(new, self._memories(page, rebased=rebased))
         return candidates, duplicates

@@ -24,7 +24,7 @@ _FEATHER = 9_000
 """Bytes that cannot hold more tags or attributes than are light."""
 _STRETCH = 4096
 """Half of a long tag: one holds such a stretch, wherever it begins."""
-_LONG_TAG = re.compile(rb"<[^>]{8192}")
+_LONG_TAG = 8192
 _QUIET = re.compile(r"\[[^\]]*\]|\"[^\"]*\"|'[^']*'|\s*[>+,]\s*")
 _ROAMING = re.compile(r"\s*~\s*|\s+|:has")
 
@@ -44,11 +44,15 @@ def is_light(body: bytes, fields: Iterable[Field] = (), *, scale: int = 1) -> bo
 
 
 def _has_long_tag(body: bytes) -> bool:
-    """A look at every stretch is much faster than the expression, and mostly enough."""
-    stretches = range(0, len(body) - _STRETCH + 1, _STRETCH)
-    if all(body.find(b">", start, start + _STRETCH) >= 0 for start in stretches):
-        return False
-    return _LONG_TAG.search(body) is not None
+    """A stretch without the end of a tag is text, or lies within a long tag."""
+    for end in range(_STRETCH, len(body) + 1, _STRETCH):
+        if body.find(b">", end - _STRETCH, end) >= 0:
+            continue
+        last_end = body.rfind(b">", 0, end)
+        start = body.find(b"<", last_end + 1, end)
+        if start >= 0 and body.find(b">", start, start + _LONG_TAG) < 0:
+            return True
+    return False
 
 
 @lru_cache(maxsize=1000)

@@ -27,7 +27,7 @@ ANY_RATIO = 1 << 20
 """Bytes of output up to which the ratio does not matter."""
 MAX_MEMBERS = 1_000
 """Of one gzip body."""
-_PIECE = 1 << 20
+_AT_ONCE = 1 << 20
 """What is unpacked at once: what is left of it behind the end of a member is a copy."""
 ZSTD_WINDOW = 8 << 20
 """Bytes that a decoder for the web has to remember (RFC 9659); frames that ask for more are refused."""
@@ -94,7 +94,7 @@ def _gunzip(body: bytes, limit: int) -> bytes:
         members += 1
         member = isal_zlib.decompressobj(31)
         while not member.eof and at < len(body) and size < limit:
-            piece = body[at : at + _PIECE]
+            piece = body[at : at + _AT_ONCE]
             parts.append(member.decompress(piece, limit - size))
             size += len(parts[-1])
             at += len(piece) - len(member.unused_data)

@@ -71,6 +71,10 @@ class Names:
             raise FetchError(answer.error.reason, str(answer.error.detail))
         return answer.addresses
 
+    def good_until(self, name: str) -> float:
+        """When it is looked up again."""
+        return self._answers[name].until if name in self._answers else 0.0
+
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -112,14 +116,21 @@ class Guard:
     def __init__(self, egress: Egress, lookup: Lookup = ask_system) -> None:
         self._egress = egress
         self._names = Names(lookup)
+        self._passed: dict[tuple[str, bool], float] = {}
+        """Hosts that were judged and may be asked, until their names are looked up again."""
 
     async def check(self, host: str, *, local: bool = False) -> None:
         """May this host (without its port) be asked? Raises FetchError."""
-        if address := read_address(host):
-            if why := self._egress.refuses(address, local=local):
-                raise _blocked(host, why)
+        if time.monotonic() < self._passed.get((host, local), 0.0):
             return
-        await self.judged(host, local=local)
+        address = read_address(host)
+        if address is None:
+            await self.judged(host, local=local)
+        elif why := self._egress.refuses(address, local=local):
+            raise _blocked(host, why)
+        if len(self._passed) >= MAX_NAMES:
+            self._passed.clear()
+        self._passed[host, local] = self._names.good_until(host) if address is None else time.monotonic() + KEEP_S
 
     async def judged(self, name: str, *, local: bool = False) -> tuple[str, ...]:
         """The addresses of a name that may be asked; raises FetchError when there are none."""

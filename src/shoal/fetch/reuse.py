@@ -8,6 +8,7 @@ an answer.)
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -23,9 +24,11 @@ class CarefulReuse(aiohttp.BaseConnector):
     """For connectors of every kind: to stand before them in a list of bases."""
 
     async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
-        for kept, _since in self._conns.get(key, ()):
+        for kept, since in self._conns.get(key, ()):
             if kept.should_close:
                 kept.close()
+            elif kept.is_connected() and time.monotonic() - since <= (self._keepalive_timeout or 0):
+                break  # the first that is fit is taken
         return await super()._get(key, traces)
 
 
