@@ -8,6 +8,8 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+LOOPBACK = "127.0.0.0/8"
+"""Where all that is crawled here is."""
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -125,4 +127,4 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
         if not name.lower().endswith("_proxy") and not name.startswith(("SHOAL_", "PYTHON"))
     }
     path = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])
-    return kept | {"PYTHONPATH": path, "SHOAL_EGRESS_ALLOW": "127.0.0.0/8"} | dict(extra)
+    return kept | {"PYTHONPATH": path, "SHOAL_EGRESS_ALLOW": LOOPBACK} | dict(extra)

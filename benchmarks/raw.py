@@ -10,6 +10,7 @@ import time
 
 import uvloop
 
+from benchmarks.lineup import LOOPBACK
 from shoal.core.egress import Egress
 from shoal.core.url import Base, Url, parse
 from shoal.extract.page import Html
@@ -19,7 +20,6 @@ from shoal.fetch.port import Client, FetchLimits
 
 CONCURRENCY = 128
 LIMITS = FetchLimits()
-LOOPBACK = "127.0.0.0/8"
 
 
 class Loop:

@@ -7,6 +7,7 @@ from statistics import median
 import uvloop
 
 from benchmarks import raw, server
+from benchmarks.lineup import LOOPBACK
 from benchmarks.result import Row
 from shoal.core.egress import Egress
 from shoal.fetch.guard import Guard
@@ -47,7 +48,7 @@ def _order(number: int) -> tuple[type[Guard], type[Guard]]:
 
 def _crawl(url: str, kind: type[Guard]) -> float:
     """Seconds of this process' processor time; one process takes all there is."""
-    loop = raw.Loop(url, kind(Egress.read(raw.LOOPBACK)))
+    loop = raw.Loop(url, kind(Egress.read(LOOPBACK)))
     started = time.process_time()
     uvloop.run(loop.crawl())
     return time.process_time() - started

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.api.stage import Stage, a_stage
+from benchmarks.lineup import LOOPBACK
 from benchmarks.politeness.target import Manner, Target, target
 from benchmarks.table import FOLDER
 from shoal.core.spec import JobSpec
@@ -62,7 +63,7 @@ def a_ground(name: str, plan: Mapping[str, Manner], **variables: str) -> Generat
 
 def _settings(stage: Stage) -> Settings:
     given = {name.removeprefix("SHOAL_").lower(): value for name, value in stage.variables.items()}
-    return Settings.model_validate({"home": stage.home, **given})
+    return Settings.model_validate({"home": stage.home, "egress_allow": LOOPBACK, **given})
 
 
 def _keep(log: Path, name: str) -> None:
