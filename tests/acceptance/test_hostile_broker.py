@@ -57,7 +57,8 @@ def test_a_hostile_message_is_refused_and_counted_and_the_worker_goes_on(
         assert [(beat.name, beat.started_ms) for beat in watch.workers()] == [(before.name, before.started_ms)]
         if queues[0] != CONTROL_QUEUE:
             _check_that_a_good_job_is_done(shoal)
-        for chore in client.scan_iter(f"{prefix}:chore:*"):
+        chores: list[str] = list(client.scan_iter(f"{prefix}:chore:*"))
+        for chore in chores:
             client.delete(chore)
         wait_until(lambda: any(client.scan_iter(f"{prefix}:chore:*")), within=WITHIN)  # housekeeping goes on
         assert counted() == expected
