@@ -33,7 +33,8 @@ bench: .venv-bench/stamp  ## measure Shoal beside others (about 15 minutes; the 
 	PYTHONPATH=src .venv-bench/bin/python -m benchmarks $(BENCH)
 
 chaos: .venv/dev.stamp  ## the long version of the fault tests, and 20 runs of the drill
-	SHOAL_TEST_LONG=1 $(BIN)/python -m pytest tests/chaos tests/acceptance/test_recover.py tests/contract/test_frontier_machine.py
+	SHOAL_TEST_LONG=1 $(BIN)/python -m pytest tests/chaos tests/acceptance/test_recover.py tests/acceptance/test_hostile_pages.py \
+	  tests/acceptance/test_benchmarks.py tests/contract/test_frontier_machine.py
 	$(BIN)/shoal drill --runs 20 --seed 1
 
 requirements: .venv/dev.stamp  ## renew the pinned, hashed requirements
