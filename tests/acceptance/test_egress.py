@@ -69,18 +69,24 @@ def test_who_names_a_host_of_this_machine_may_crawl_it_and_nothing_else_there(sh
 
 
 @pytest.mark.parametrize(
-    "url", ["http://10.0.0.1/", "http://[fd00:ec2::254]/", "http://169.254.169.254/latest/meta-data", "http://0.0.0.0/"]
+    ("url", "hint"),
+    [
+        ("http://10.0.0.1/", "SHOAL_EGRESS_ALLOW"),
+        ("http://[fd00:ec2::254]/", "nothing opens such addresses"),
+        ("http://169.254.169.254/latest/meta-data", "nothing opens such addresses"),
+        ("http://0.0.0.0/", "nothing opens such addresses"),
+    ],
 )
-def test_a_url_that_can_be_seen_to_be_out_of_bounds_is_refused_at_once(url: str, shoal: Shoal) -> None:
+def test_a_url_that_can_be_seen_to_be_out_of_bounds_is_refused_at_once(url: str, hint: str, shoal: Shoal) -> None:
     done = shoal.run("scrape", url)
     assert done.code == 2
     assert "is not on the internet" in done.err
-    assert "SHOAL_EGRESS_ALLOW" in done.err
+    assert hint in done.err
 
 
 def test_a_name_that_leads_out_of_bounds_is_named_before_anything_starts(found: dict[str, Any]) -> None:
     assert found["refusal"]["code"] == 2
-    assert "inside.test leads to 10.0.0.1, which is not on the internet (private)" in found["refusal"]["err"]
+    assert "inside.test, which leads to 10.0.0.1, is not on the internet (private)" in found["refusal"]["err"]
 
 
 def test_a_list_that_makes_no_sense_is_refused_at_the_start(shoal: Shoal) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shoal.core.spec import JobSpec
 from tests.contract.api import Desk, a_desk, told
 
 FORBIDDEN = [
@@ -52,6 +53,13 @@ def test_a_forbidden_line_of_a_stream_is_named_and_the_others_are_taken(desk: De
     answer = told(desk.send(job, lines))
     assert (answer["accepted"], answer["invalid"]) == (2, 1)
     assert "10.0.0.1 is not on the internet" in str(answer)
+
+
+def test_a_job_of_the_command_line_is_no_way_to_this_machine(desk: Desk) -> None:
+    spec = JobSpec(open=True, follow=False, local=("127.0.0.1:6379",))
+    job = desk.platform.intake.submit(spec).job
+    answer = told(desk.send(job, "http://127.0.0.1:6379/\n"))
+    assert (answer["accepted"], answer["invalid"]) == (0, 1)
 
 
 def test_what_the_operator_has_allowed_is_taken(valkey_url: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from shoal.cli.jobfile import make_spec, read_url_list
 from shoal.cli.talk import print_json, say
 from shoal.cli.view import View
 from shoal.core.address import read_address
-from shoal.core.egress import HINT, Egress
+from shoal.core.egress import Egress, explain
 from shoal.core.model import JobState
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url, parse_all
@@ -25,7 +25,7 @@ from shoal.errors import InputError
 from shoal.home import prepare_home
 from shoal.intake.reach import check_reach, with_local
 from shoal.proxy_pools import pools_of
-from shoal.redis_url import is_here
+from shoal.redis_url import RedisUrls, is_here
 from shoal.settings import Settings, read_settings
 
 DEFAULT_WORKERS = min(2, os.cpu_count() or 1)
@@ -181,8 +181,12 @@ def _start(spec: JobSpec, workers: int, detach: bool, view: View) -> None:
         raise InputError("no URLs given; for example: shoal crawl https://books.example/")
     view.check()
     settings = read_settings()
+    if settings.redis_url:
+        RedisUrls.of(settings.redis_url)  # before its place is asked for: what is wrong with it is named
     if is_here(settings.redis_url):
         spec = with_local(spec, urls)
+    elif spec.local:
+        raise InputError("local: only while Redis, too, is on this machine; see SHOAL_EGRESS_ALLOW")
     check_reach(settings.egress, urls, spec.local)
     pools_of(settings.proxies_file).check(spec.proxies)
     if workers and not detach and spec.proxies is None:  # a proxy may know names that we do not
@@ -237,7 +241,7 @@ def _trouble(host: str, egress: Egress, *, local: bool) -> str:
         return f"no such host: {host}; check the spelling and the network"
     refusals = {text: egress.refuses(address, host, local=local) for text in found if (address := read_address(text))}
     text, why = min(refusals.items(), key=lambda refusal: refusal[1], default=("", ""))
-    return f"{host} leads to {text}, which is not on the internet ({why}); {HINT}" if why else ""
+    return explain(f"{host}, which leads to {text},", why) if why else ""
 
 
 def _number_or_word(text: str | None) -> int | str | None:

@@ -17,7 +17,7 @@ from shoal.cli.talk import cells, print_json, say, show, status_json
 from shoal.cli.view import format_of
 from shoal.control import lost_job
 from shoal.core.model import JobState, JobStatus
-from shoal.core.url import parse_all
+from shoal.core.url import describe_problems, parse_all
 from shoal.errors import InputError, NotFound
 from shoal.settings import read_settings
 from shoal.store.dead import Selection
@@ -179,11 +179,13 @@ def add(job: str, urls: list[str], file: str | None, *, json: bool) -> None:
     parse_all(listed)
     with opened_platform() as platform:
         row = platform.control.job(platform.control.find(job))
-        added = platform.intake.add(row, ((number, url, "") for number, url in enumerate(listed, 1)))
+        added = platform.intake.add(row, ((number, url, "") for number, url in enumerate(listed, 1)), row.spec.local)
     if json:
         print_json({"job": row.id, **added.sums})
     else:
         say(f"job {row.id}: {added.accepted} accepted, {added.seen} seen before, {added.filtered} filtered")
+    if added.problems:
+        raise InputError(describe_problems([problem for _, problem in added.problems], len(listed)))
 
 
 def cancel(job: str, *, json: bool) -> None:

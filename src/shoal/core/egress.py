@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from shoal.core.address import LOOPBACK, NEVER, Address, Network, kind_of, read_address, read_network, readings
 from shoal.errors import BadUrl
 
-HINT = "the operator can allow it with SHOAL_EGRESS_ALLOW"
+DENIED = "denied"
 _ANY_BELOW = "*."
 
 
@@ -43,7 +43,7 @@ class Egress:
         """
         kind = kind_of(address)
         if _within(self.denied, (address, *readings(address))):
-            return "denied"
+            return DENIED
         if not kind or kind in NEVER:
             return kind
         if (local and kind == LOOPBACK) or self._knows(name):
@@ -61,13 +61,21 @@ class Egress:
     def check(self, host: str, *, local: bool = False) -> None:
         """Refuse a host that can be seen to be out of bounds; raises BadUrl."""
         if why := self.refuses_host(host, local=local):
-            raise BadUrl(f"{host} is not on the internet ({why}); {HINT}")
+            raise BadUrl(explain(host, why))
 
     def _knows(self, name: str) -> bool:
         if name in self.names:
             return True
         parts = name.split(".")
         return any(_ANY_BELOW + ".".join(parts[i:]) in self.names for i in range(1, len(parts)))
+
+
+def explain(what: str, why: str) -> str:
+    """A refusal for people, with who can change it."""
+    if why == DENIED:
+        return f"{what} is closed by SHOAL_EGRESS_DENY"
+    hint = "nothing opens such addresses" if why in NEVER else "the operator can allow it with SHOAL_EGRESS_ALLOW"
+    return f"{what} is not on the internet ({why}); {hint}"
 
 
 def is_loopback(host: str) -> bool:

@@ -13,6 +13,8 @@ import re2 as untyped
 
 MAX_PATTERN_CHARS = 1_000
 """Of one `allow` or `deny`."""
+MAX_PROGRAM = 1_000
+"""Steps of a compiled pattern: each character of a URL takes so many at the most."""
 
 _re2 = cast(Any, untyped)
 _OPTIONS = _re2.Options()
@@ -37,9 +39,12 @@ def compile_pattern(text: str) -> Pattern:
     if len(text) > MAX_PATTERN_CHARS:
         raise BadPattern(f"it is longer than {MAX_PATTERN_CHARS} characters")
     try:
-        return _re2.compile(text, _OPTIONS)
+        found = _re2.compile(text, _OPTIONS)
     except _re2.error as exc:
         raise BadPattern(_reason(exc)) from None
+    if found.programsize > MAX_PROGRAM:
+        raise BadPattern("it has too many parts, or repeats that count too far")
+    return found
 
 
 def _reason(exc: Exception) -> str:

@@ -24,6 +24,7 @@ from pydantic import (
     field_validator,
 )
 
+from shoal.core.egress import is_loopback
 from shoal.core.field import parse_field
 from shoal.core.model import Engine, Lane, queue_name
 from shoal.core.pattern import BadPattern, compile_pattern
@@ -158,6 +159,14 @@ class JobSpec(BaseModel):
         return tuple(
             _url_of(f"http://{host}/", host, "a host, such as shop.example or shop.example:8080").host for host in hosts
         )
+
+    @field_validator("local")
+    @classmethod
+    def _local_are_here(cls, hosts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        for host in hosts if info.context != STORED else ():
+            if not is_loopback(Url("http", host, "/").hostname):
+                raise ValueError(f"{host!r} is not on this machine; the operator can allow it with SHOAL_EGRESS_ALLOW")
+        return hosts
 
     @field_validator("trusted")
     @classmethod

@@ -30,6 +30,8 @@ from shoal.core.redact import without_secrets
 from shoal.errors import BadUrl, BadUrls
 
 MAX_URL_CHARS = 2_000
+MAX_PARSED_CHARS = 3 * MAX_URL_CHARS
+"""Before escapes are normalised, which makes it shorter: `%41` is `A`."""
 SHOWN_PROBLEMS = 10
 
 _SCHEMES = ("http", "https")
@@ -152,7 +154,7 @@ class Base:
         """The base after a `<base href>`; an unusable one changes nothing."""
         try:
             moved = self._parsed + href.strip()
-            fetchable = moved.protocol in ("http:", "https:")
+            fetchable = moved.protocol in ("http:", "https:") and len(moved.href) <= MAX_URL_CHARS
             return Base(moved.href, drop_tracking=self._drop_tracking) if fetchable else self
         except (ValueError, TypeError, BadUrl):
             return self
@@ -160,7 +162,10 @@ class Base:
 
 def _canonical(parsed: can_ada.URL, *, drop_tracking: bool) -> Url:
     """Taken from the serialised form: asking the parser for each part costs more than the parsing."""
-    scheme, _, rest = parsed.href.partition(":")
+    href = parsed.href
+    if len(href) > MAX_PARSED_CHARS:
+        raise BadUrl(_too_long(href))
+    scheme, _, rest = href.partition(":")
     if scheme not in _SCHEMES:
         raise BadUrl(f"only http and https can be fetched, not {scheme!r}")
     host, slash, target = rest[2:].partition("/")
@@ -248,4 +253,4 @@ def _too_long(text: str) -> str:
 
 def _shown(text: str) -> str:
     """The text without what stands before an @: it may be a password."""
-    return without_secrets(re.sub(r"([/\\]{2}|^)[^/\\?#]*@", r"\1***@", text[:200], count=1))
+    return without_secrets(re.sub(r"([/\\]{2}|^)[^/\\?#]*@", r"\1***@", text[:8_192], count=1))[:200]

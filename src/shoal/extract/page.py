@@ -31,6 +31,8 @@ MAX_VALUE_CHARS = 100_000
 """Of one value of a field; a longer one is cut."""
 MAX_VALUES = 10_000
 """Values of a field that is a list."""
+MAX_TEXT_CHARS = 5_000_000
+"""Of text that values are taken from, of all fields together."""
 MAX_ITEM_CHARS = 1_000_000
 """Of all values of a page together."""
 _URL_ATTRIBUTES = frozenset({"href", "src", "action", "poster"})
@@ -48,6 +50,8 @@ class Html:
     """Of the page's own `<base>`."""
     cut: dict[str, None] = field(default_factory=dict[str, None])
     """Of what there was more than was taken."""
+    room: dict[str, int] = field(default_factory=lambda: {"text": MAX_TEXT_CHARS})
+    """How much may still be read."""
 
     @classmethod
     def parse(cls, body: bytes, charset: str, base: Base) -> Html:
@@ -129,9 +133,18 @@ class Html:
             yield value[:most]
             left -= min(len(value), most)
 
+    def _text_of(self, node: LexborNode) -> str:
+        """Elements within each other have the same text once more each."""
+        if self.room["text"] <= 0:
+            self.cut["values"] = None
+            return ""
+        text = node.text()
+        self.room["text"] -= len(text)
+        return text
+
     def _of_node(self, node: LexborNode, field: Field) -> str | None:
         if field.attribute is None:
-            return " ".join(node.text().split())
+            return " ".join(self._text_of(node).split())
         value = node.attributes.get(field.attribute)
         if value is not None and field.attribute in _URL_ATTRIBUTES:
             url = self.base.join(value) if len(value) <= MAX_HREF_CHARS else None

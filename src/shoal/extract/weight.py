@@ -25,6 +25,10 @@ _FEATHER = 9_000
 _STRETCH = 4096
 """Half of a long tag: one holds such a stretch, wherever it begins."""
 _LONG_TAG = 8192
+_STONE = 64 << 10
+"""Bytes that can hold so many attributes that a parser takes a fifth of a second for them."""
+_TAG = re.compile(rb"""<([a-zA-Z]++)(?:[^>"']++|"[^"]*+"|'[^']*+'|["'])*+""")
+_MERGED = (b"html", b"body")
 _QUIET = re.compile(r"\[[^\]]*\]|\"[^\"]*\"|'[^']*'|\s*[>+,]\s*")
 _ROAMING = re.compile(r"\s*~\s*|\s+|:has")
 
@@ -35,6 +39,8 @@ def is_light(body: bytes, fields: Iterable[Field] = (), *, scale: int = 1) -> bo
         return False
     tags, most = body.count(b"<"), LIGHT_TAGS * scale
     if len(body) > _FEATHER and (tags > most or body.count(b"=") > most or _has_long_tag(body)):
+        return False
+    if len(body) > _STONE and _has_many_attributes(body):
         return False
     roams = [_roams(field.selector) for field in fields]
     if not any(roams):
@@ -53,6 +59,17 @@ def _has_long_tag(body: bytes) -> bool:
         if start >= 0 and body.find(b">", start, start + _LONG_TAG) < 0:
             return True
     return False
+
+
+def _has_many_attributes(body: bytes) -> bool:
+    """Could a tag have more than fit into a long one? Quotes hide its end, and those of `<body>` are added up."""
+    merged = 0
+    for tag in _TAG.finditer(body):
+        if tag.end() - tag.start() > _LONG_TAG:
+            return True
+        if tag[1].lower() in _MERGED:
+            merged += tag.end() - tag.start()
+    return merged > _LONG_TAG
 
 
 @lru_cache(maxsize=1000)

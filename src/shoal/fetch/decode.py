@@ -33,8 +33,10 @@ ZSTD_WINDOW = 8 << 20
 """Bytes that a decoder for the web has to remember (RFC 9659); frames that ask for more are refused."""
 _PIECE = 1 << 18
 _HEAD = 1024
+_TYPE_CHARS = 300
+"""Of a Content-Type, that are looked at."""
 _META = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.IGNORECASE)
-_PARAMETER = re.compile(r"""charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.IGNORECASE)
+_PARAMETER = re.compile(r"""charset\s{0,5}=\s{0,5}["']?\s{0,5}([A-Za-z0-9_.:-]{2,40})""", re.IGNORECASE)
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -52,6 +54,7 @@ _MEANT = {
     "euc_kr": "cp949",
     "utf-8-sig": "utf-8",
 }
+_MARKUP = "<a href='/x'>&"
 _ALIASES = {"x-sjis": "cp932", "ks_c_5601-1987": "cp949"}
 _UNFIT = frozenset({"charmap", "idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"})
 
@@ -145,7 +148,7 @@ def find_charset(content_type: str, body: bytes) -> str:
     for mark, name in _MARKS:
         if body.startswith(mark):
             return name
-    if declared := _declared(content_type):
+    if declared := _declared(content_type[:_TYPE_CHARS]):
         return declared
     meta = _META.search(body, 0, _HEAD)
     if meta and (codec := _codec(meta[1].decode("ascii"))):
@@ -171,7 +174,17 @@ def _codec(name: str) -> str | None:
         "".encode(codec.name)  # refused for codecs that are not between bytes and text
     except (LookupError, UnicodeError):
         return None
+    if not codec.name.startswith(("utf-16", "utf-32")) and not _is_like_ascii(codec.name):
+        return None
     return None if codec.name in _UNFIT else _MEANT.get(codec.name, codec.name)
+
+
+def _is_like_ascii(codec: str) -> bool:
+    """Markup must look like markup in the bytes: no browser knows those of mainframes."""
+    try:
+        return _MARKUP.encode(codec) == _MARKUP.encode()
+    except UnicodeError:
+        return False
 
 
 def _is_utf8(body: bytes) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from shoal.core.address import NEVER, kind_of, read_address
-from shoal.core.egress import HINT, Egress
+from shoal.core.egress import Egress, explain
 from shoal.errors import FetchError
 from shoal.fetch.outcomes import dns_reason
 from shoal.fetch.reuse import DirectConnector, SocksConnector
@@ -38,6 +38,7 @@ LOOKUPS_AT_ONCE = 32
 _NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 
 Lookup = Callable[[str], list[str]]
+Find = Callable[[str], Awaitable[tuple[str, ...]]]
 
 
 def ask_system(name: str) -> list[str]:
@@ -119,6 +120,14 @@ class Guard:
         self._passed: dict[tuple[str, bool], float] = {}
         """Hosts that were judged and may be asked, until their names are looked up again."""
 
+    async def check_all(self, host: str) -> None:
+        """May this host be asked by somebody else, who may choose any of its addresses? Raises FetchError."""
+        await self.check(host)
+        found = await self.find(host)
+        refusals = {text: why for text in found if (why := self._why(text, host, local=False))}
+        for text, why in refusals.items():
+            raise _blocked(f"{host} ({text})", why)
+
     async def check(self, host: str, *, local: bool = False) -> None:
         """May this host (without its port) be asked? Raises FetchError."""
         if time.monotonic() < self._passed.get((host, local), 0.0):
@@ -167,7 +176,8 @@ class Guard:
 
     def connector_through_socks(self, *, rdns: bool, **options: Any) -> SocksConnector:
         """Through a SOCKS proxy: names that are ours to look up reach it as judged addresses."""
-        return _SocksConnector(None if rdns else _Resolver(self.judged), rdns=rdns, limit=0, **options)
+        resolver = None if rdns else _Resolver(self.judged)
+        return _SocksConnector(self._find_proxy, resolver, rdns=rdns, limit=0, **options)
 
     def close(self) -> None:
         self._names.close()
@@ -175,7 +185,7 @@ class Guard:
     async def _find_proxy(self, name: str) -> tuple[str, ...]:
         """That a proxy's name leads nowhere says nothing about the host."""
         try:
-            return await self._names.find(name)
+            return await self.find(name)
         except FetchError as exc:
             raise OSError(None, exc.detail) from exc
 
@@ -187,16 +197,26 @@ class Guard:
 class _SocksConnector(SocksConnector):
     """One that hands judged addresses over, where it does not leave names to the proxy."""
 
-    def __init__(self, resolver: AbstractResolver | None, **options: Any) -> None:
+    def __init__(self, find_proxy: Find, resolver: AbstractResolver | None, **options: Any) -> None:
         super().__init__(use_dns_cache=False, **options)
+        self._find_proxy = find_proxy
+        self._proxy_name = str(self._proxy_host)
         if resolver:
             self._resolver = resolver
+
+    async def _connect_via_proxy(self, *args: Any, **options: Any) -> Any:
+        """The proxy's name is ours to look up, too, and it may be anywhere but where nobody is."""
+        address = (await self._find_proxy(self._proxy_name))[0]
+        if why := _never(address):
+            raise _blocked(address, why)
+        self._proxy_host = address
+        return await super()._connect_via_proxy(*args, **options)
 
 
 class _Resolver(AbstractResolver):
     """aiohttp's way to ask us for addresses."""
 
-    def __init__(self, find: Callable[[str], Any]) -> None:
+    def __init__(self, find: Find) -> None:
         self._find = find
         self._judged: dict[str, None] = {}
 
@@ -206,7 +226,7 @@ class _Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        addresses: tuple[str, ...] = await self._find(host)
+        addresses = await self._find(host)
         if len(self._judged) > MAX_NAMES:
             self._judged.clear()
         self._judged.update(dict.fromkeys(addresses))
@@ -236,7 +256,7 @@ def _never(text: str) -> str:
 
 
 def _blocked(what: str, why: str) -> FetchError:
-    return FetchError("blocked_address", f"{what} is not on the internet ({why}); {HINT}")
+    return FetchError("blocked_address", explain(what, why))
 
 
 def _family(text: str) -> socket.AddressFamily:

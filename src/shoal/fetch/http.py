@@ -102,7 +102,7 @@ class HttpClient:
     async def _fetch_through(self, proxy: Proxy, url: Url, headers: Mapping[str, str], limits: FetchLimits) -> Response:
         passage = Passage()
         try:
-            await self.check(url)  # the proxy may know names that we do not; one that leads us astray is refused
+            await self._check_through(proxy, url)
             async with self._ways.through(proxy, passage) as (session, options):
                 sent = {**headers, **login_headers(proxy, url)}
                 response = await self._get(session, url, sent, limits, passage, options)
@@ -112,6 +112,15 @@ class HttpClient:
         if response.status == WANTS_LOGIN and carries_openly(proxy, url):
             raise refusal(proxy)
         return response
+
+    async def _check_through(self, proxy: Proxy, url: Url) -> None:
+        """The proxy may know names that we do not; of one that we know, any address may be the one that it takes."""
+        try:
+            check = self._guard.check if proxy.scheme == "socks5" else self._guard.check_all
+            await check(url.hostname)
+        except FetchError as exc:
+            if exc.reason == "blocked_address":
+                raise
 
     async def _get(
         self,

@@ -7,7 +7,7 @@ it. What was cut short in between is carried out again (`complete`): the frontie
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
@@ -153,8 +153,11 @@ class Intake:
 
     # --- more URLs -----------------------------------------------------------------------------------------------
 
-    def add(self, row: JobRow, lines: Iterable[Line]) -> Added:
-        """Let a stream of URLs into an open job, batch by batch; memory does not grow with its length."""
+    def add(self, row: JobRow, lines: Iterable[Line], local: Sequence[str] = ()) -> Added:
+        """Let a stream of URLs into an open job, batch by batch; memory does not grow with its length.
+
+        `local`: hosts on this machine that whoever sends them may name.
+        """
         if row.state.ended:
             raise Conflict(f"job {row.id} is {row.state.value} and takes no more URLs")
         if not row.open:
@@ -164,7 +167,8 @@ class Intake:
         lines = iter(lines)
         try:
             while batch := list(islice(lines, SUBMIT_AT_ONCE)):
-                done = self._add_batch(row, scope, batch, added, done)
+                done = self._add_batch(row, sort_out(row.spec, scope, self._egress, local, batch), added, done)
+                added.lines = batch[-1][0]
         finally:
             if done:
                 self._submissions.mark_admitted(done)
@@ -172,8 +176,10 @@ class Intake:
                 announce(self._ring, row.spec.queue, row.request_id)
         return added
 
-    def _add_batch(self, row: JobRow, scope: Scope, batch: list[Line], added: Added, done: list[int]) -> list[int]:
-        candidates, problems = sort_out(row.spec, scope, self._egress, batch)
+    def _add_batch(
+        self, row: JobRow, sorted_out: tuple[list[Candidate], list[tuple[int, str]]], added: Added, done: list[int]
+    ) -> list[int]:
+        candidates, problems = sorted_out
         wanted = [candidate for candidate in candidates if isinstance(candidate, Request)]
         try:
             self._check_room(len(wanted))
@@ -190,7 +196,6 @@ class Intake:
             added.filtered += report.filtered + report.over_budget
         for number, problem in problems:
             added.note(number, problem)
-        added.lines = batch[-1][0]
         return done
 
     def _admit(self, row: JobRow, candidates: list[Candidate]) -> AdmitReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from shoal.core.egress import Egress
@@ -44,7 +44,7 @@ class Added:
 
 
 def sort_out(
-    spec: JobSpec, scope: Scope, egress: Egress, batch: Iterable[Line]
+    spec: JobSpec, scope: Scope, egress: Egress, local: Sequence[str], batch: Iterable[Line]
 ) -> tuple[list[Candidate], list[tuple[int, str]]]:
     """(what the frontier is asked to take, lines that are no URLs, or none that may be asked)"""
     candidates, problems = list[Candidate](), list[tuple[int, str]]()
@@ -53,7 +53,7 @@ def sort_out(
             if text is None:
                 raise BadUrl(problem)
             url = parse(text, drop_tracking=spec.drop_tracking)
-            check_url(egress, url, spec.local)
+            check_url(egress, url, local)
         except BadUrl as exc:
             problems.append((number, str(exc)))
             continue

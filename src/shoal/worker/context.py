@@ -65,6 +65,7 @@ class JobContext:
         """Values that no text about the job may repeat, the longest first: with `Bearer` before them and without."""
         values = [self.spec.headers[name] for name in self.secret_headers]
         parts = [*values, *(value.rpartition(" ")[2] for value in values)]
+        parts += [part.partition("=")[2].strip() for value in values for part in value.split(";")]
         return sorted({part for part in parts if len(part) >= SHORTEST_SECRET}, key=len, reverse=True)
 
     @property

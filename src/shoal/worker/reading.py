@@ -8,6 +8,7 @@ import structlog
 
 from shoal.core.manners import Signal
 from shoal.core.model import Lease, Outcome, Settlement
+from shoal.core.redact import without_secrets
 from shoal.core.url import Base
 from shoal.errors import FetchError
 from shoal.extract.directives import Directives
@@ -80,7 +81,7 @@ def read_redirect(context: JobContext, lease: Lease, response: Response, locatio
     request = lease.request
     target = Base(str(request.url), drop_tracking=context.spec.drop_tracking).join(location)
     if target is None:
-        raise FetchError("bad_redirect", f"to {location[:200]!r}")
+        raise FetchError("bad_redirect", f"to {without_secrets(location[:8_192])[:200]!r}")
     if target == request.url:
         raise FetchError("redirect_loop", "the page redirects to itself")
     if request.hops >= MAX_HOPS:

@@ -49,7 +49,10 @@ class Channel(kombu_redis.Channel):
 
     @property
     def door(self) -> Door | None:
-        return self.connection.client.transport_options.get(DOOR)
+        """Remembered: a channel that was closed has no connection, and still has messages to acknowledge."""
+        if self.connection is not None:
+            self._door: Door | None = self.connection.client.transport_options.get(DOOR)
+        return getattr(self, "_door", None)
 
     def _create_client(self, asynchronous=False):
         client = super()._create_client(asynchronous)

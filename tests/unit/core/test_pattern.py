@@ -39,7 +39,18 @@ def test_a_pattern_finds_what_it_says(pattern: str, url: str, found: bool) -> No
 
 
 @pytest.mark.parametrize(
-    "pattern", ["[", "(", "a**", r"(?=a)", r"(a)\1", r"a\Z", "a{5000}", "x" * (MAX_PATTERN_CHARS + 1)]
+    "pattern",
+    [
+        "[",
+        "(",
+        "a**",
+        r"(?=a)",
+        r"(a)\1",
+        r"a\Z",
+        "a{5000}",
+        r"(?:[ab]{1,50}a){10}[ab]*z1",
+        "x" * (MAX_PATTERN_CHARS + 1),
+    ],
 )
 def test_what_cannot_be_used_says_why_and_nothing_else_is_written(
     pattern: str, capfd: pytest.CaptureFixture[str]

@@ -26,8 +26,22 @@ def test_an_ordinary_page_is_light() -> None:
         b"<a " + b" ".join(b"a%d" % number for number in range(10_000)) + b">",
         b"<a " + b" ".join(b"a%d='>'" % number for number in range(10_000)) + b">",
         b"<table><tr><td><b>x<table>y" * 10_000,
+        b"<a "
+        + b"".join(b'a%d x=">" ' % number if number % 100 == 0 else b"a%d " % number for number in range(36_000)),
+        b"".join(
+            b"<body %s>" % b" ".join(b"a%d" % each for each in range(at, at + 1_000)) for at in range(0, 30_000, 1_000)
+        ),
     ],
-    ids=["long", "many tags", "nested", "attributes", "attributes that look like tags", "tables"],
+    ids=[
+        "long",
+        "many tags",
+        "nested",
+        "attributes",
+        "attributes that look like tags",
+        "tables",
+        "attributes with ends in quotes",
+        "attributes of many bodies",
+    ],
 )
 def test_what_could_take_long_is_not(body: bytes) -> None:
     assert not is_light(body)

@@ -346,3 +346,12 @@ def test_utf_8_is_recognised_over_the_borders_of_pieces() -> None:
     assert find_charset("", body) == "utf-8"
     assert find_charset("", body[:-1]) == "utf-8"
     assert find_charset("", body + b"\xff") == "windows-1252"
+
+
+def test_a_header_full_of_spaces_takes_no_time() -> None:
+    assert find_charset("text/html; charset=" + " " * 32_000 + "!", b"plain") == "utf-8"
+
+
+@pytest.mark.parametrize("name", ["cp037", "cp500", "cp1140"])
+def test_a_charset_in_which_markup_looks_like_none_is_not_known(name: str) -> None:
+    assert find_charset(f"text/html; charset={name}", b"plain") == "utf-8"

@@ -86,6 +86,25 @@ def test_nor_through_a_proxy(scheme: str, host: str, bird: Canary) -> None:
         assert (proxy.passed, bird.asked) == ([], [])
 
 
+@pytest.mark.parametrize("scheme", ["http", "socks5h"])
+def test_a_proxy_that_looks_names_up_gets_none_of_which_one_address_is_forbidden(scheme: str, bird: Canary) -> None:
+    make = http_proxy if scheme == "http" else socks_proxy
+    with make(hosts={"mixed.example": bird.port}) as proxy:
+        url = parse(f"http://mixed.example:{bird.port}/")
+        assert (
+            _run(lambda: _client(lambda _: [FREE, CAGE]), lambda it: _reason(it, url, proxy.url(scheme)))
+            == "blocked_address"
+        )
+        assert (proxy.passed, bird.asked) == ([], [])
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5", "socks5h"])
+def test_a_proxy_is_nowhere_where_nobody_is(scheme: str, bird: Canary) -> None:
+    url = parse(f"http://{FREE}:{bird.port}/")
+    assert _run(_client, lambda it: _reason(it, url, f"{scheme}://0.0.0.0:{bird.port}")) == "blocked_address"
+    assert bird.asked == []
+
+
 def test_a_socks_proxy_that_is_not_to_look_names_up_gets_a_judged_address(bird: Canary) -> None:
     with socks_proxy() as proxy:
         url = parse(f"http://books.example:{bird.port}/")
