@@ -8,6 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from shoal.core.model import ALL_QUEUES
+from shoal.frontier.watch import Watch
+from shoal.redis_url import RedisUrls
 from tests.command import Shoal
 from tests.long import LONG
 from tests.postgres import Postgres
@@ -86,11 +88,14 @@ def test_workers_of_two_homes_share_a_job_over_redis_and_postgresql(
     tmp_path: Path, postgres: Postgres, valkey_url: str
 ) -> None:
     """Two homes stand for two machines: nothing is shared but Redis and the database."""
-    shared = (("SHOAL_REDIS_URL", f"{valkey_url}?db=5"), ("SHOAL_DATABASE_URL", postgres.new_database()))
+    redis = f"{valkey_url}?db=5"
+    places = (("SHOAL_REDIS_URL", redis), ("SHOAL_DATABASE_URL", postgres.new_database()))
+    shared = (*places, ("SHOAL_PREFIX", "two-homes"))
+    watch = Watch.at(RedisUrls.of(redis).frontier, "two-homes")
     here, there = Shoal(tmp_path / "here", shared), Shoal(tmp_path / "there", shared)
     # More slow pages than one process has sockets: there is work for both.
     with serve(SlowSite(delay=0.5, pages=400)) as site, there.running("worker") as joined:
-        wait_until(lambda: len(there.processes()) >= 2, within=timedelta(seconds=30))
+        wait_until(lambda: bool(watch.workers()), within=timedelta(seconds=60))
         done = here.run("crawl", site.url, "--rate", "unlimited", "--no-robots", "--workers", "1", "--json")
         asked = Counter(hit.target for hit in site.hits)
         joined.terminate()
@@ -98,5 +103,6 @@ def test_workers_of_two_homes_share_a_job_over_redis_and_postgresql(
     assert done.code == 0, done.err
     assert done.json["pages"] == 400
     assert set(asked.values()) == {1}
+    watch.close_connections()
     there_did = sum(json.loads(line)["pages"] for line in log.splitlines() if '"slice_done"' in line)
     assert there_did > 0
