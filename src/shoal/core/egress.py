@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shoal.core.address import LOOPBACK, NEVER, Address, Network, kind_of, read_address, read_network, readings
-from shoal.errors import BadUrl
 
 DENIED = "denied"
 _ANY_BELOW = "*."
@@ -57,11 +56,6 @@ class Egress:
         if is_loopback(host) and not (local or self._knows(host) or _within(self.networks, _THIS_MACHINE)):
             return LOOPBACK
         return ""
-
-    def check(self, host: str, *, local: bool = False) -> None:
-        """Refuse a host that can be seen to be out of bounds; raises BadUrl."""
-        if why := self.refuses_host(host, local=local):
-            raise BadUrl(explain(host, why))
 
     def _knows(self, name: str) -> bool:
         if name in self.names:

@@ -123,10 +123,9 @@ class Guard:
     async def check_all(self, host: str) -> None:
         """May this host be asked by somebody else, who may choose any of its addresses? Raises FetchError."""
         await self.check(host)
-        found = await self.find(host)
-        refusals = {text: why for text in found if (why := self._why(text, host, local=False))}
-        for text, why in refusals.items():
-            raise _blocked(f"{host} ({text})", why)
+        for text in await self.find(host):
+            if why := self._why(text, host, local=False):
+                raise _blocked(f"{host} ({text})", why)
 
     async def check(self, host: str, *, local: bool = False) -> None:
         """May this host (without its port) be asked? Raises FetchError."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from datetime import timedelta
+from typing import Any
 
 import aiohttp
 from yarl import URL
@@ -74,11 +75,7 @@ class HttpClient:
 
     async def check(self, url: Url, *, local: bool = False) -> None:
         """Raise FetchError when the host may not be asked; a name that leads nowhere is none of this."""
-        try:
-            await self._guard.check(url.hostname, local=local)
-        except FetchError as exc:
-            if exc.reason == "blocked_address":
-                raise
+        await _unless_unknown(self._guard.check(url.hostname, local=local))
 
     async def find_address(self, host: str) -> str:
         """The first address that a host's name leads to; raises FetchError."""
@@ -102,7 +99,9 @@ class HttpClient:
     async def _fetch_through(self, proxy: Proxy, url: Url, headers: Mapping[str, str], limits: FetchLimits) -> Response:
         passage = Passage()
         try:
-            await self._check_through(proxy, url)
+            # It may know names that we do not; and of one that we know, take any address.
+            check = self._guard.check if proxy.scheme == "socks5" else self._guard.check_all
+            await _unless_unknown(check(url.hostname))
             async with self._ways.through(proxy, passage) as (session, options):
                 sent = {**headers, **login_headers(proxy, url)}
                 response = await self._get(session, url, sent, limits, passage, options)
@@ -112,15 +111,6 @@ class HttpClient:
         if response.status == WANTS_LOGIN and carries_openly(proxy, url):
             raise refusal(proxy)
         return response
-
-    async def _check_through(self, proxy: Proxy, url: Url) -> None:
-        """The proxy may know names that we do not; of one that we know, any address may be the one that it takes."""
-        try:
-            check = self._guard.check if proxy.scheme == "socks5" else self._guard.check_all
-            await check(url.hostname)
-        except FetchError as exc:
-            if exc.reason == "blocked_address":
-                raise
 
     async def _get(
         self,
@@ -167,6 +157,15 @@ class HttpClient:
             )
             self._timeouts[limits] = timeout
         return timeout
+
+
+async def _unless_unknown(judgement: Coroutine[Any, Any, None]) -> None:
+    """A name that leads nowhere is not judged here."""
+    try:
+        await judgement
+    except FetchError as exc:
+        if exc.reason == "blocked_address":
+            raise
 
 
 def _name_of(host: str) -> str:

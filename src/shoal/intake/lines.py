@@ -12,7 +12,7 @@ from shoal.core.scope import Scope
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
 from shoal.errors import BadUrl
-from shoal.intake.reach import check_url
+from shoal.intake.reach import Refusals
 
 SHOWN_PROBLEMS = 20
 
@@ -48,12 +48,14 @@ def sort_out(
 ) -> tuple[list[Candidate], list[tuple[int, str]]]:
     """(what the frontier is asked to take, lines that are no URLs, or none that may be asked)"""
     candidates, problems = list[Candidate](), list[tuple[int, str]]()
+    refusals = Refusals(egress, local)
     for number, text, problem in batch:
         try:
             if text is None:
                 raise BadUrl(problem)
             url = parse(text, drop_tracking=spec.drop_tracking)
-            check_url(egress, url, local)
+            if refusals[url.host]:
+                raise BadUrl(refusals[url.host])
         except BadUrl as exc:
             problems.append((number, str(exc)))
             continue
