@@ -9,7 +9,6 @@ import shutil
 import socket
 import ssl
 import struct
-import subprocess
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.conftest import lack
+from tests.signing import NEW_KEY, openssl
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -261,14 +261,11 @@ class Identity:
 
     @classmethod
     def make(cls, folder: Path, *names: str) -> Identity:
-        openssl = shutil.which("openssl")
-        if openssl is None:
+        if shutil.which("openssl") is None:
             lack("openssl is not on the PATH, and makes the certificates of some tests")
         known = ",".join(["IP:127.0.0.1", *(f"DNS:{name}" for name in names)])
-        command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-        command += ["-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=test"]
-        command += ["-addext", f"subjectAltName={known}"]
-        subprocess.run(command, cwd=folder, capture_output=True, check=True, timeout=30)
+        files = ("-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=test")
+        openssl(folder, "req", "-x509", *NEW_KEY, *files, "-addext", f"subjectAltName={known}")
         return cls(folder)
 
     @property
