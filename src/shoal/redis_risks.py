@@ -8,7 +8,6 @@ can be known: without a password, over the network, everybody comes in as we did
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import structlog
 from redis.exceptions import RedisError
 
+from shoal.core.egress import is_loopback
 from shoal.frontier.scripts import connect
 from shoal.redis_url import RedisUrls, redacted
 from shoal.settings import Settings
@@ -87,11 +87,3 @@ def _is_reached(host: str | None, configuration: Mapping[str, str]) -> bool:
 def _of_memory(memory: Mapping[str, Any]) -> list[Risk]:
     policy = str(memory.get("maxmemory_policy", "noeviction"))
     return [EVICTS] if int(memory.get("maxmemory", 0)) and policy != "noeviction" else []
-
-
-def is_loopback(host: str) -> bool:
-    """Names other than localhost count as elsewhere: who answers to them may change."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
