@@ -28,8 +28,12 @@ LONGEST_REST = timedelta(minutes=10)
 COPY_S = 0.05
 """To read a copy that another worker has fetched takes less than this."""
 MAX_ORIGINS = 10_000
-MAX_TEXT = 16_000_000
-"""Bytes of all files that a process has at hand."""
+MAX_MEMORY = 64_000_000
+"""Bytes of all files that a process has at hand, about."""
+RULE_BYTES = 450
+"""Of a rule in memory, beside its text."""
+LARGE = 8 * 1024
+"""A file of this many bytes takes milliseconds to read: other fetches need not wait for it."""
 
 _UNREACHED = ("dns_", "connect_", "timeout_connect", "tls_")
 
@@ -168,7 +172,7 @@ class RobotsCache:
     async def _find_anew(self, url: Url, fetch: Fetch) -> _Known:
         copy = await self._fresh(url.origin)  # whoever had the claim before us may have been quick
         if copy is not None:
-            return _read(copy)
+            return await _read(copy)
         inquiry = RobotsInquiry(Url(url.scheme, url.host, "/robots.txt"), fetch, self._shelf)
         try:
             copy = await inquiry.copy()
@@ -177,14 +181,14 @@ class RobotsCache:
             if exc.reason.startswith(ABOUT_PROXY):
                 raise  # that is about the job's way out, and tells nothing about the host
             return _failed(exc, tuple(inquiry.hops))
-        known = replace(_read(copy), hops=tuple(inquiry.hops))
+        known = replace(await _read(copy), hops=tuple(inquiry.hops))
         if known.rules is not None:
             await _carried_out(self._shelf.save(copy, known.rules.robots.crawl_delay()))
         return known
 
     async def _remember(self, copy: RobotsCopy) -> _Known:
         """What another worker has read; the frontier may have lost what it asks for."""
-        known = _read(copy)
+        known = await _read(copy)
         delay = known.rules.robots.crawl_delay() if known.rules else None
         if delay:
             await self._shelf.remind(copy.origin, delay)
@@ -201,7 +205,7 @@ class RobotsCache:
         self._forget(origin)
         self._known[origin] = known = task.result()
         self._size += known.size
-        while len(self._known) > MAX_ORIGINS or (self._size > MAX_TEXT and len(self._known) > 1):
+        while len(self._known) > MAX_ORIGINS or (self._size > MAX_MEMORY and len(self._known) > 1):
             self._forget(next(iter(self._known)))
 
     def _forget(self, origin: str) -> None:
@@ -227,13 +231,20 @@ async def _carried_out(call: Coroutine[Any, Any, None]) -> None:
         raise
 
 
-def _read(copy: RobotsCopy) -> _Known:
+async def _read(copy: RobotsCopy) -> _Known:
     """What a copy says, for as long as it holds."""
     if not settles(copy.status):
         return _failed(FetchError("robots_unreachable", "robots.txt could not be had"))
-    robots = parse(copy.body) if copy.body else EVERYTHING
+    robots = await _parsed(copy.body)
     left = (_end_ms(copy) - now_ms()) / 1000
-    return _Known(Rules(robots, copy.version), time.monotonic() + left, len(copy.body))
+    size = len(copy.body) + robots.rules * RULE_BYTES
+    return _Known(Rules(robots, copy.version), time.monotonic() + left, size)
+
+
+async def _parsed(body: bytes) -> Robots:
+    if not body:
+        return EVERYTHING
+    return await asyncio.to_thread(parse, body) if len(body) > LARGE else parse(body)
 
 
 def _failed(error: FetchError, hops: tuple[Asked, ...] = ()) -> _Known:

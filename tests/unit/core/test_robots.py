@@ -9,18 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from protego import Protego
 
-from shoal.core.robots import (
-    EVERYTHING,
-    FREE,
-    MAX_BYTES,
-    MAX_RULES,
-    MAX_SITEMAPS,
-    SHOWN_CHARS,
-    Robots,
-    Verdict,
-    parse,
-    version_of,
-)
+from shoal.core import rulebook
+from shoal.core.robots import EVERYTHING, MAX_BYTES, MAX_SITEMAPS, Robots, parse, version_of
+from shoal.core.rulebook import FREE, MAX_RULES, MAX_WILDCARDS, SHOWN_CHARS, Verdict
 from shoal.core.url import parse as parse_url
 
 RFC = b"""\
@@ -43,7 +34,7 @@ User-Agent: quxbot
 
 
 def judge(text: str, target: str, agent: str = "Shoal") -> Verdict:
-    return parse(text.encode()).judge(target, agent)
+    return parse(text.encode(), agent).judge(target)
 
 
 def for_all(*rules: str) -> Robots:
@@ -69,7 +60,7 @@ def for_all(*rules: str) -> Robots:
     ],
 )
 def test_the_example_of_the_rfc_is_understood(agent: str, target: str, allowed: bool) -> None:
-    assert parse(RFC).judge(target, agent).allowed is allowed
+    assert parse(RFC, agent).judge(target).allowed is allowed
 
 
 def test_the_longest_match_of_the_rfcs_example_wins() -> None:
@@ -274,11 +265,35 @@ def test_a_line_that_is_cut_off_does_not_count() -> None:
     assert parse(b"U" * MAX_BYTES * 2).judge("/") == FREE
 
 
-def test_all_rules_that_fit_into_a_file_are_kept() -> None:
-    others = "\n".join(["User-agent: other", *(f"Disallow: /{number}" for number in range(20_000))])
+def test_rules_for_others_take_no_room_from_ours() -> None:
+    others = "\n".join(["User-agent: other", *(f"Disallow: /*{number}" for number in range(20_000))])
     robots = parse(f"{others}\nUser-agent: *\nDisallow: /private\n".encode())
     assert not robots.judge("/private/1").allowed
-    assert len(b"Allow:/\n") * MAX_RULES > MAX_BYTES
+    assert robots.rules == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "most"),
+    [
+        ("Disallow: /{}", MAX_RULES),
+        ("Disallow: /*{}", MAX_WILDCARDS),
+        ("Disallow: /{}$", MAX_WILDCARDS),
+        ("Disallow: /*/*{}*$", MAX_WILDCARDS // 4),
+    ],
+)
+def test_a_file_ends_with_the_first_rule_that_is_too_much(rule: str, most: int) -> None:
+    """Else 45,000 patterns would be asked about each URL, and be kept."""
+    text = "\n".join(rule.format(f"a{number}-") for number in range(most + 1))
+    robots = for_all(text, "Disallow: /private")
+    assert robots.rules == most
+    slash = "/" if "/*/" in rule else ""
+    last, beyond = (f"/{slash}a{number}-" for number in (most - 1, most))
+    assert [robots.judge(path).line for path in (last, beyond, "/private")] == [most + 1, 0, 0]
+
+
+def test_bounds_hold_for_all_groups_of_an_agent_together() -> None:
+    half = "User-agent: *\n" + "\n".join(f"Disallow: /{number}" for number in range(MAX_RULES // 2 + 1))
+    assert parse(f"{half}\n{half.replace('/', '/x')}".encode()).rules == MAX_RULES
 
 
 @pytest.mark.parametrize(
@@ -306,13 +321,12 @@ def test_a_crawl_delay_is_a_number_of_seconds(value: str, delay: float | None) -
 
 def test_a_crawl_delay_is_for_those_who_are_named_before_it() -> None:
     text = b"User-agent: a\nUser-agent: b\nCrawl-delay: 9\n\nUser-agent: *\nDisallow: /x\nCrawl-delay: 2\n"
-    robots = parse(text)
-    assert [robots.crawl_delay(agent) for agent in ("a", "b", "Shoal")] == [9.0, 9.0, 2.0]
+    assert [parse(text, agent).crawl_delay() for agent in ("a", "b", "Shoal")] == [9.0, 9.0, 2.0]
 
 
 def test_the_longest_of_several_crawl_delays_counts_and_only_of_ones_own_group() -> None:
     text = b"User-agent: Shoal\nCrawl-delay: 3\nCrawl-delay: 1\nDisallow:\nUser-agent: *\nCrawl-delay: 60\n"
-    assert parse(text).crawl_delay("shoal/1.0") == 3.0
+    assert parse(text, "shoal/1.0").crawl_delay() == 3.0
     assert parse(b"User-agent: *\nCrawl-delay: 60\nDisallow:\nUser-agent: Shoal\nDisallow:\n").crawl_delay() is None
 
 
@@ -355,6 +369,31 @@ def test_a_pattern_full_of_wildcards_goes_through_a_path_once(end: str) -> None:
     assert 0 < target.looks <= stars + 2
 
 
+_PIECES = st.lists(st.text("ab", max_size=9), min_size=1, max_size=4)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    patterns=st.lists(st.tuples(_PIECES, st.sampled_from(["", "$"])), min_size=1, max_size=5),
+    target=st.text("ab/", max_size=40),
+)
+def test_a_path_whose_parts_are_marked_is_judged_alike(patterns: list[tuple[list[str], str]], target: str) -> None:
+    robots = for_all(*(f"Disallow: /{'*'.join(pieces)}{end}" for pieces, end in patterns))
+    plainly = robots.judge("/" + target)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rulebook, "MUCH_WORK", 0)
+        patch.setattr(rulebook, "LONG_PATH", 0)
+        assert robots.judge("/" + target) == plainly
+
+
+def test_many_patterns_and_a_long_path_are_not_compared_letter_by_letter() -> None:
+    """`find` would try each of the path's letters with half of each pattern: 200 million comparisons."""
+    rules = [f"Disallow: /*{'a' * 60}{letter}{'a' * 59}" for letter in "bc" * (MAX_WILDCARDS // 2)]
+    target = Counted("/" + "a" * 1900)
+    assert for_all(*rules).judge(target).allowed
+    assert not hasattr(target, "looks")
+
+
 def test_a_version_is_the_beginning_of_the_digest_of_the_text() -> None:
     assert version_of(b"x") == hashlib.sha256(b"x").hexdigest()[:16]
     assert version_of(b"") == ""
@@ -395,6 +434,6 @@ def test_verdicts_are_those_of_another_reader(
 @settings(max_examples=300, deadline=None)
 @given(body=st.binary(max_size=300), target=st.text(max_size=40))
 def test_no_bytes_are_too_strange(body: bytes, target: str) -> None:
-    robots = parse(b"User-agent: *\nDisallow: /x\n" + body)
-    assert robots.judge("/" + target).line >= 0
-    assert robots.judge("/x", "unnamed by chance").line > 0
+    text = b"User-agent: *\nDisallow: /x\n" + body
+    assert parse(text).judge("/" + target).line >= 0
+    assert parse(text, "unnamed by chance").judge("/x").line > 0

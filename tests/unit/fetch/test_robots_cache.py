@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import threading
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 import pytest
 
-from shoal.core.robots import MAX_BYTES, RobotsCopy, version_of
+from shoal.core.robots import MAX_BYTES, Robots, RobotsCopy, version_of
+from shoal.core.robots import parse as parse_robots
 from shoal.core.url import Url, parse
 from shoal.errors import FetchError, StoreUnavailable
 from shoal.fetch import robots_cache, robots_inquiry
@@ -18,7 +21,9 @@ from shoal.fetch.port import FetchLimits, Response
 from shoal.fetch.robots_cache import (
     FAILURE_LIFETIME,
     FORBIDDEN_LIFETIME,
+    LARGE,
     LONGEST_LIFETIME,
+    RULE_BYTES,
     RobotsCache,
     RobotsUnreachable,
     Rules,
@@ -637,7 +642,42 @@ def test_a_full_cache_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_large_files_fill_a_cache_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(robots_cache, "MAX_TEXT", 1000)
+    monkeypatch.setattr(robots_cache, "MAX_MEMORY", 1000)
     sizes = {"a": 400, "b": 500, "c": 200, "d": 5000}
     web = Web({f"http://{host}.example/robots.txt": reply(200, b"#" * size) for host, size in sizes.items()})
     assert loads_of("abcbcaddbc", web) == [2, 2, 2, 0, 0, 1, 2, 0, 1, 1]
+
+
+def test_many_rules_fill_a_cache_sooner_than_their_text_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(robots_cache, "MAX_MEMORY", 2 * 500 * RULE_BYTES)
+    rules = b"User-agent: *\n" + b"".join(b"Allow:/*%d\n" % number for number in range(500))
+    assert len(rules) * 3 < 2 * 500 * RULE_BYTES
+    web = Web({f"http://{host}.example/robots.txt": reply(200, rules) for host in "ab"})
+    assert loads_of("aba", web) == [2, 2, 1]
+
+
+def test_what_a_rule_takes_in_memory_is_not_more_than_is_counted() -> None:
+    for rule in ("Allow:/{}", "Allow:/*{}", "Disallow: /{}/*a"):
+        body = "\n".join(["User-agent: *", *(rule.format(number) for number in range(2000))]).encode()
+        tracemalloc.start()
+        try:
+            robots = parse_robots(body)
+            taken = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        assert robots.rules == 2000
+        assert taken <= len(body) + robots.rules * RULE_BYTES
+
+
+def test_a_large_file_is_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rules are put in order there, too: nothing of that is left for who asks first."""
+    readers: list[threading.Thread] = []
+
+    def read(body: bytes) -> Robots:
+        readers.append(threading.current_thread())
+        return parse_robots(body)
+
+    monkeypatch.setattr(robots_cache, "parse", read)
+    for filler in (b"", b"#" * LARGE):
+        assert not ask(robots(CLOSED + filler)).robots.judge(PAGE.target).allowed
+    assert [reader is threading.main_thread() for reader in readers] == [True, False]
