@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from shoal.core.address import NEVER, kind_of, read_address
 from shoal.core.egress import Egress, explain
 from shoal.errors import FetchError
+from shoal.fetch.lookups import IN_LINE_S, Lookup, Lookups
 from shoal.fetch.outcomes import dns_reason
 from shoal.fetch.reuse import DirectConnector, SocksConnector
 
@@ -32,12 +32,9 @@ KEEP_MISS_S = 10.0
 KEEP_FAILURE_S = 1.0
 MAX_NAMES = 10_000
 LOOKUP_S = 10.0
-"""Nobody waits longer than this for a name server."""
-LOOKUPS_AT_ONCE = 32
-"""Slow name servers hold up other names only beyond this."""
+"""Nobody waits longer than this for a name server, from when it was asked."""
 _NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 
-Lookup = Callable[[str], list[str]]
 Find = Callable[[str], Awaitable[tuple[str, ...]]]
 
 
@@ -54,14 +51,31 @@ class _Answer:
     until: float
 
 
+class _Asking:
+    """A lookup that others may wait for, too."""
+
+    def __init__(self, ask: Callable[[_Asking], Coroutine[Any, Any, _Answer]]) -> None:
+        loop = asyncio.get_running_loop()
+        self.deadline: asyncio.Future[float] = loop.create_future()
+        """By the loop's clock; unknown while it stands in line."""
+        self.task = loop.create_task(ask(self))
+
+    async def answer(self) -> _Answer:
+        """Raises TimeoutError when the name server was given its time. Nobody's giving up takes it from the others."""
+        await asyncio.wait({self.task, self.deadline}, return_when=asyncio.FIRST_COMPLETED)
+        if self.task.done():
+            return self.task.result()
+        async with asyncio.timeout_at(self.deadline.result()):
+            return await asyncio.shield(self.task)
+
+
 class Names:
     """What names lead to: looked up once, remembered for a while, failures too."""
 
     def __init__(self, lookup: Lookup = ask_system) -> None:
-        self._lookup = lookup
+        self._lookups = Lookups(lookup)
         self._answers: dict[str, _Answer] = {}
-        self._under_way: dict[str, asyncio.Task[_Answer]] = {}
-        self._threads = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="names")
+        self._under_way: dict[str, _Asking] = {}
 
     async def find(self, name: str) -> tuple[str, ...]:
         """All addresses of a name; raises FetchError."""
@@ -77,24 +91,28 @@ class Names:
         return self._answers[name].until if name in self._answers else 0.0
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._lookups.close()
 
     async def _ask_once(self, name: str) -> _Answer:
-        """Whoever asks meanwhile waits for the same answer, and nobody's giving up takes it from the others."""
-        task = self._under_way.get(name)
-        if task is None:
-            task = self._under_way[name] = asyncio.create_task(self._ask(name))
-            task.add_done_callback(lambda _: self._under_way.pop(name, None))
+        """Whoever asks meanwhile waits for the same answer."""
+        asking = self._under_way.get(name)
+        if asking is None:
+            asking = self._under_way[name] = _Asking(lambda asking: self._ask(name, asking))
+            asking.task.add_done_callback(lambda _: self._under_way.pop(name, None))
         try:
-            async with asyncio.timeout(LOOKUP_S):
-                return await asyncio.shield(task)
+            return await asking.answer()
         except TimeoutError as exc:
             raise FetchError("dns_failed", f"{name}: no answer from a name server in {LOOKUP_S:g} s") from exc
 
-    async def _ask(self, name: str) -> _Answer:
-        loop = asyncio.get_running_loop()
+    async def _ask(self, name: str, asking: _Asking) -> _Answer:
         try:
-            addresses = await loop.run_in_executor(self._threads, self._lookup, name)
+            await self._lookups.turn(name)
+        except TimeoutError:
+            error = FetchError("dns_failed", f"{name}: too many names hang; in line for {IN_LINE_S:g} s")
+            return self._remember(name, _Answer((), error, time.monotonic() + KEEP_FAILURE_S))
+        asking.deadline.set_result(asyncio.get_running_loop().time() + LOOKUP_S)
+        try:
+            addresses = await self._lookups.ask(name)
             answer = _Answer(tuple(addresses), None, time.monotonic() + KEEP_S)
         except socket.gaierror as exc:
             error = FetchError(dns_reason(exc), f"{name}: {exc.strerror}")
@@ -105,6 +123,9 @@ class Names:
             answer = _Answer((), error, time.monotonic() + KEEP_MISS_S)
         except OSError as exc:
             answer = _Answer((), FetchError("dns_failed", str(exc)), time.monotonic() + KEEP_FAILURE_S)
+        return self._remember(name, answer)
+
+    def _remember(self, name: str, answer: _Answer) -> _Answer:
         if len(self._answers) >= MAX_NAMES:
             self._answers.clear()
         self._answers[name] = answer

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
+import threading
 from collections.abc import Awaitable, Callable, Generator
 from itertools import cycle
 from typing import TypeVar
@@ -16,8 +19,10 @@ from shoal.core.proxies import read_proxy
 from shoal.core.url import Base, Url, parse
 from shoal.errors import FetchError
 from shoal.fetch import guard as guards
+from shoal.fetch import lookups
 from shoal.fetch.guard import Guard, Names
 from shoal.fetch.http import HttpClient
+from shoal.fetch.lookups import AT_ONCE_OF_DOMAIN, Lookups
 from shoal.fetch.port import FetchLimits
 from tests.canary import Canary, canary
 from tests.proxies import http_proxy, socks_proxy
@@ -245,23 +250,134 @@ def test_who_gives_up_takes_the_answer_from_nobody() -> None:
     assert asyncio.run(main()) == "8.8.8.8"
 
 
-def test_a_name_server_that_says_nothing_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+class _Hanging:
+    """A name server that does not answer for some names until it is let go."""
+
+    def __init__(self, hangs: Callable[[str], bool]) -> None:
+        self._hangs = hangs
+        self.open = threading.Event()
+        self.asked: list[str] = []
+
+    def __call__(self, name: str) -> list[str]:
+        self.asked.append(name)
+        if self._hangs(name):
+            assert self.open.wait(60)
+        return ["8.8.8.8"]
+
+
+@pytest.fixture
+def hanging() -> Generator[_Hanging]:
+    found = _Hanging(lambda name: not name.startswith("innocent"))
+    yield found
+    found.open.set()
+
+
+def test_a_name_server_that_says_nothing_is_not_waited_for_for_ever(
+    hanging: _Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(guards, "LOOKUP_S", 0.05)
-    patience = asyncio.Event()
 
-    async def main() -> str:
-        loop = asyncio.get_running_loop()
-        names = Names(lambda _: asyncio.run_coroutine_threadsafe(_nothing(), loop).result())
-        try:
-            return await _find(names)
-        finally:
-            patience.set()
+    async def main() -> list[str]:
+        names = Names(hanging)
+        found = [await _find(names), await _find(names)]
+        hanging.open.set()
+        await _until(lambda: names.good_until("books.example") > 0)
+        return [*found, await _find(names)]
 
-    async def _nothing() -> list[str]:
-        await patience.wait()
-        return []
+    assert asyncio.run(main()) == ["dns_failed", "dns_failed", "8.8.8.8"]
+    assert hanging.asked == ["books.example"]  # an answer that comes late is an answer
 
-    assert asyncio.run(main()) == "dns_failed"
+
+async def _until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+def test_a_domain_whose_names_hang_keeps_nobody_else_waiting(
+    hanging: _Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guards, "LOOKUP_S", 1.0)
+
+    async def main() -> tuple[str, list[str]]:
+        names = Names(hanging)
+        stuck = [asyncio.create_task(_find(names, f"{number}.evil.example")) for number in range(64)]
+        await asyncio.sleep(0)
+        found = await _find(names, "innocent.example")
+        asked = list(hanging.asked)
+        hanging.open.set()
+        assert set(await asyncio.gather(*stuck)) == {"8.8.8.8"}
+        return found, asked
+
+    found, asked = asyncio.run(main())
+    assert found == "8.8.8.8"
+    assert len([name for name in asked if name.endswith(".evil.example")]) <= AT_ONCE_OF_DOMAIN
+    assert len(hanging.asked) == 65
+
+
+def test_a_names_time_begins_when_it_is_asked_for_and_not_in_line(
+    hanging: _Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guards, "LOOKUP_S", 0.05)
+    monkeypatch.setattr(lookups, "AT_ONCE", 2)
+
+    async def main() -> tuple[list[str], str]:
+        names = Names(hanging)
+        stuck = [asyncio.create_task(_find(names, f"{number}.example")) for number in range(2)]
+        await asyncio.sleep(0)
+        innocent = asyncio.create_task(_find(names, "innocent.example"))
+        failed = await asyncio.gather(*stuck)
+        hanging.open.set()
+        return failed, await innocent
+
+    assert asyncio.run(main()) == (["dns_failed"] * 2, "8.8.8.8")
+
+
+def test_nobody_stands_in_line_for_ever(hanging: _Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups, "AT_ONCE", 1)
+    monkeypatch.setattr(lookups, "IN_LINE_S", 0.05)
+
+    async def main() -> list[str]:
+        names = Names(hanging)
+        stuck = asyncio.create_task(_find(names, "hangs.example"))
+        await asyncio.sleep(0)
+        found = [await _find(names, "innocent.example")]
+        hanging.open.set()
+        return [*found, await stuck, await _find(names, "innocent.other")]
+
+    assert asyncio.run(main()) == ["dns_failed", "8.8.8.8", "8.8.8.8"]
+    assert hanging.asked == ["hangs.example", "innocent.other"]
+
+
+def test_who_ends_while_in_line_leaves_it(hanging: _Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups, "AT_ONCE", 1)
+
+    async def main() -> list[str]:
+        line = Lookups(hanging)
+        await line.turn("hangs.example")
+        first = line.ask("hangs.example")
+        waiting = asyncio.create_task(line.turn("gone.example"))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        hanging.open.set()
+        await first
+        await asyncio.gather(waiting, return_exceptions=True)
+        await line.turn("innocent.example")
+        return await line.ask("innocent.example")
+
+    assert asyncio.run(main()) == ["8.8.8.8"]
+
+
+def test_a_process_that_ends_does_not_wait_for_a_name_server() -> None:
+    code = """
+import asyncio, time
+from shoal.fetch.guard import Names
+async def main():
+    asyncio.create_task(Names(lambda _: time.sleep(600)).find("hangs.example"))
+    await asyncio.sleep(0.1)
+asyncio.run(main())
+"""
+    subprocess.run([sys.executable, "-c", code], timeout=60, check=True)
 
 
 def test_memory_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
