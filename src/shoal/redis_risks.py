@@ -1,7 +1,8 @@
 """What is dangerous about a Redis that works: anybody may come in, or it may throw away what it was given.
 
-Asked once, when a long-lived command starts. A user without the right to read the configuration is not told less than
-can be known: without a password, over the network, everybody comes in as we did.
+Asked once, when a long-lived command starts, of the Redis and of a broker of its own. A user without the right to read
+the configuration is not told less than can be known: without a password, over the network, everybody comes in as we
+did. And a password of ours says nothing about others: it is tried whether they need one.
 """
 
 # redis-py's hints leave gaps: what falls into them is unknown to the checker in this file only.
@@ -12,20 +13,21 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import structlog
 from redis.exceptions import RedisError
 
 from shoal.core.egress import is_loopback
 from shoal.frontier.scripts import connect
-from shoal.redis_url import RedisUrls, redacted
+from shoal.redis_url import RedisUrls, redacted, redis_of
 from shoal.settings import Settings
 
 log = structlog.get_logger()
 
 ASK_S = 3.0
 CONFIGURATION = ("bind", "protected-mode", "requirepass")
+_SECRETS = ("ssl_certfile", "ssl_keyfile", "ssl_password")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +45,18 @@ EVICTS = Risk("evicts", "it may throw away URLs when its memory is full: set max
 
 def warn_of_risks(settings: Settings) -> None:
     """A line in the log for each danger of the Redis that the settings name; never a reason to fail."""
-    url = settings.redis_url or ""
-    for risk in find_risks(url):
-        log.warning("redis_unsafe", risk=risk.name, redis=redacted(url), hint=risk.hint)
+    urls = RedisUrls.of(settings.redis_url or "", settings.broker_url)
+    broker = redis_of(urls.broker) if settings.broker_url else None
+    for url in filter(None, (settings.redis_url, broker)):
+        for risk in find_risks(url):
+            log.warning("redis_unsafe", risk=risk.name, redis=redacted(url), hint=risk.hint)
 
 
 def find_risks(url: str) -> list[Risk]:
     """What the URL tells, and what the server tells about itself, as far as it does."""
     memory: dict[str, Any] = {}
     configuration: dict[str, str] = {}
-    client = connect(RedisUrls.of(url).frontier, timeout_s=ASK_S)
+    client = connect(url, timeout_s=ASK_S)
     try:
         with suppress(RedisError, OSError):
             memory = client.info("memory")
@@ -67,11 +71,27 @@ def _of_access(url: str, configuration: Mapping[str, str]) -> list[Risk]:
     parts = urlsplit(url)
     options = parse_qs(parts.query)
     risks: list[Risk] = []
-    if not parts.password and "ssl_certfile" not in options and _is_reached(parts.hostname, configuration):
+    hidden = bool(parts.password) or "ssl_certfile" in options
+    if _is_reached(parts.hostname, configuration) and (not hidden or _lets_anybody_in(url)):
         risks.append(OPEN)
     if parts.scheme == "rediss" and options.get("ssl_cert_reqs", [""])[0].lower() in ("none", "cert_none"):
         risks.append(UNCHECKED)
     return risks
+
+
+def _lets_anybody_in(url: str) -> bool:
+    """Without a password, and without a certificate of ours: is there a default user who may read?"""
+    parts = urlsplit(url)
+    query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name not in _SECRETS])
+    place = parts.netloc.rpartition("@")[2] + parts.path
+    client = connect(f"{parts.scheme}://{place}?{query}", timeout_s=ASK_S)
+    try:
+        client.exists("shoal")
+    except (RedisError, OSError):
+        return False
+    finally:
+        client.close()
+    return True
 
 
 def _is_reached(host: str | None, configuration: Mapping[str, str]) -> bool:

@@ -27,11 +27,36 @@ class RedisUrls:
     @classmethod
     def of(cls, url: str, broker: str | None = None) -> RedisUrls:
         scheme, rest, first, options = _read(url)
+        broker = _broker(broker) if broker else None
         if scheme == "unix":
             celery = [f"redis+socket://{rest}?virtual_host={first + n}" for n in range(2)]
             return cls(broker or celery[0], celery[1], f"unix://{rest}?db={first + 2}")
         urls = [f"{scheme}://{rest}/{first + n}{options}" for n in range(3)]
         return cls(broker or urls[0], urls[1], urls[2])
+
+
+def redis_of(broker: str) -> str | None:
+    """The URL of a Celery broker as a client of Redis writes it; None when it is no Redis."""
+    parts = urlsplit(broker)
+    if parts.scheme == "redis+socket":
+        database = parse_qs(parts.query).get("virtual_host", ["0"])[0]
+        return f"unix://{parts.netloc}{parts.path}?db={database}"
+    return broker if parts.scheme in ("redis", "rediss") else None
+
+
+def _broker(url: str) -> str:
+    """As Celery writes it; where the URL says nothing about certificates, they are checked."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise InputError(f"SHOAL_BROKER_URL: {redacted(url)!r} is not a URL: percent-encode passwords") from None
+    query = parse_qs(parts.query)
+    if parts.scheme == "unix":
+        return f"redis+socket://{parts.netloc}{parts.path}?virtual_host={query.get('db', ['0'])[0]}"
+    if parts.scheme != "rediss" or "ssl_cert_reqs" in query:
+        return url
+    return parts._replace(query="&".join(filter(None, (parts.query, "ssl_cert_reqs=required")))).geturl()
 
 
 def is_here(url: str | None) -> bool:

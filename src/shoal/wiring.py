@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 
-from redis.exceptions import RedisError
 from sqlalchemy.engine import Engine
 
 from shoal.chores import Repairs
@@ -17,7 +16,6 @@ from shoal.embedded import hold_embedded
 from shoal.errors import RedisUnavailable, StoreUnavailable
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.rebuild import Rebuild
-from shoal.frontier.scripts import connect, server_version
 from shoal.frontier.watch import Watch
 from shoal.home import keep_reserve, make_home, prepare_home, spend_reserve
 from shoal.host_file import HostFile
@@ -30,7 +28,8 @@ from shoal.leftovers import Leftovers
 from shoal.reconcile import Reconciler
 from shoal.recovery.recovery import Recovery
 from shoal.recovery.way_back import WayBack
-from shoal.redis_url import RedisUrls, redacted
+from shoal.redis_check import check_broker, check_redis
+from shoal.redis_url import RedisUrls
 from shoal.retention import Retention, Stores
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveReader
@@ -44,8 +43,6 @@ from shoal.store.jobs import JobStore
 from shoal.store.ledger import Ledger
 from shoal.store.orphans import Orphans, owner_of
 from shoal.store.pages import PageStore
-
-OLDEST_REDIS = (7, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +117,14 @@ def with_redis(settings: Settings, *, room: bool = True) -> Generator[Settings]:
     (prepare_home if room else make_home)(settings.home)
     HostFile(settings.hosts_file).check()
     if settings.redis_url:
-        _check_redis(settings)
+        check_redis(settings.redis_url)
+        check_broker(redis_urls(settings).broker)
         yield settings
         return
     hold = hold_embedded(settings.home)
     try:
+        if settings.broker_url:
+            check_broker(RedisUrls.of(hold.url, settings.broker_url).broker)
         yield settings.model_copy(update={"redis_url": hold.url})
     finally:
         hold.release()
@@ -207,20 +207,3 @@ def redis_urls(settings: Settings) -> RedisUrls:
     if not settings.redis_url:
         raise RedisUnavailable("no Redis was chosen")
     return RedisUrls.of(settings.redis_url, settings.broker_url)
-
-
-def _check_redis(settings: Settings) -> None:
-    url = redis_urls(settings).frontier
-    shown = redacted(settings.redis_url or "")
-    client = connect(url, timeout_s=3)
-    try:
-        version = server_version(client)
-    except (RedisError, OSError) as exc:
-        raise RedisUnavailable(
-            f"cannot reach Redis at {shown}: {exc}\n"
-            "Start it, correct SHOAL_REDIS_URL, or unset it to use the embedded one."
-        ) from exc
-    finally:
-        client.close()
-    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS:
-        raise RedisUnavailable(f"Redis {version} at {shown} is too old: Shoal needs 7.0 or newer, or Valkey")

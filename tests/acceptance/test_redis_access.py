@@ -99,16 +99,29 @@ def test_a_crawl_runs_under_the_rights_of_the_guide(tmp_path: Path, guarded: Gua
 def test_a_wrong_password_and_a_certificate_that_nobody_trusts_are_said_in_a_line(
     tmp_path: Path, guarded: Guarded, command: str
 ) -> None:
-    for url, words in (
-        (guarded.url("wrong" + PASSWORD), "invalid username-password pair"),
-        (guarded.url(trusted=False), "CERTIFICATE_VERIFY_FAILED"),
+    for url, *words in (
+        (guarded.url("wrong" + PASSWORD), "does not let us in", "invalid username-password pair"),
+        (guarded.url(trusted=False), "is not trusted", "CERTIFICATE_VERIFY_FAILED", "ssl_ca_certs"),
     ):
         done = Shoal(tmp_path / "home", (("SHOAL_REDIS_URL", url),)).run(command, timeout_s=60)
         assert done.code != 0
-        assert "cannot reach Redis at rediss://***@127.0.0.1" in done.err
-        assert words.lower() in done.err.lower()
+        assert "Redis at rediss://***@127.0.0.1" in done.err
+        for said in words:
+            assert said.lower() in done.err.lower()
         assert "Traceback" not in done.err
         _check_secrecy(done)
+
+
+@pytest.mark.parametrize("command", [("crawl", "http://127.0.0.1:9/"), ("worker",)])
+def test_a_broker_that_refuses_ends_a_command_instead_of_keeping_it_waiting(
+    tmp_path: Path, guarded: Guarded, command: tuple[str, ...]
+) -> None:
+    broker = f"unix://shoal:wrong@{guarded.socket}"
+    done = Shoal(tmp_path / "home", (("SHOAL_BROKER_URL", broker),)).run(*command, timeout_s=60)
+    assert done.code == 1
+    assert f"the broker at redis+socket://***@{guarded.socket}" in done.err
+    assert "does not let us in" in done.err
+    assert "Traceback" not in done.err
 
 
 def test_celery_checks_the_certificate_too(guarded: Guarded) -> None:
@@ -118,6 +131,9 @@ def test_celery_checks_the_certificate_too(guarded: Guarded) -> None:
     wary = make_app(RedisUrls.of(guarded.url(trusted=False)))
     with pytest.raises(OperationalError, match="CERTIFICATE_VERIFY_FAILED"):
         wary.connection_for_read().ensure_connection(max_retries=1)
+    apart = make_app(RedisUrls.of("redis://127.0.0.1:9", guarded.url(trusted=False)))
+    with pytest.raises(OperationalError, match="CERTIFICATE_VERIFY_FAILED"):
+        apart.connection_for_read().ensure_connection(max_retries=1)
 
 
 def _check_secrecy(done: Done, *texts: str) -> None:

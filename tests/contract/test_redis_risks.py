@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
-from shoal.redis_risks import EVICTS, OPEN, UNCHECKED, Risk, find_risks
+from shoal.redis_risks import EVICTS, OPEN, UNCHECKED, Risk, find_risks, warn_of_risks
+from shoal.settings import Settings
 from tests.documents import plain, table
 from tests.servers import running_with, valkey
 
@@ -48,6 +50,38 @@ def test_who_may_not_read_the_configuration_is_told_the_rest(tmp_path: Path) -> 
     users.write_text("user default on nopass ~* &* +@all -config\n")
     with server("--aclfile", str(users), "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru") as url:
         assert find_risks(url) == [EVICTS]
+
+
+OURS = "user shoal on >secret ~* &* +@all\n"
+
+
+@pytest.mark.parametrize(
+    ("others", "risks"),
+    [
+        ("user default on nopass ~* &* +@all", [OPEN]),
+        ("user default on nopass ~* &* +@read", [OPEN]),
+        ("user default on nopass ~* &* -@all +ping", []),
+        ("user default on >other ~* &* +@all", []),
+        ("user default off", []),
+    ],
+)
+def test_a_password_of_ours_is_no_use_when_others_need_none(tmp_path: Path, others: str, risks: list[Risk]) -> None:
+    users = tmp_path / "users.acl"
+    users.write_text(f"{others}\n{OURS}")
+    beyond = ("--bind", "127.0.0.1 -192.0.2.1", "--protected-mode", "no", "--aclfile", str(users))
+    with running_with(valkey(), *beyond, login="shoal:secret@") as url:
+        assert find_risks(url) == risks
+
+
+def test_a_broker_of_its_own_is_looked_at_too(tmp_path: Path) -> None:
+    with server() as safe, server("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru") as broker:
+        settings = Settings.model_validate({"home": tmp_path, "redis_url": safe, "broker_url": f"{broker}?db=3"})
+        with capture_logs() as lines:
+            warn_of_risks(settings)
+        assert [(line["risk"], line["redis"]) for line in lines] == [("evicts", f"{broker}?db=3")]
+        with capture_logs() as lines:
+            warn_of_risks(settings.model_copy(update={"broker_url": "amqp://broker"}))
+        assert lines == []
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoal.errors import InputError
-from shoal.redis_url import RedisUrls, redacted
+from shoal.redis_url import RedisUrls, redacted, redis_of
 
 
 @pytest.mark.parametrize(
@@ -123,3 +123,34 @@ def test_no_message_repeats_a_password(url: str) -> None:
     with pytest.raises(InputError) as caught:
         RedisUrls.of(url)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("broker", "as_celery_writes_it", "as_redis_does"),
+    [
+        ("redis://u:p@b/4", "redis://u:p@b/4", "redis://u:p@b/4"),
+        ("rediss://b", "rediss://b?ssl_cert_reqs=required", "rediss://b?ssl_cert_reqs=required"),
+        (
+            "rediss://b/1?ssl_ca_certs=/ca",
+            "rediss://b/1?ssl_ca_certs=/ca&ssl_cert_reqs=required",
+            "rediss://b/1?ssl_ca_certs=/ca&ssl_cert_reqs=required",
+        ),
+        ("rediss://b?ssl_cert_reqs=none", "rediss://b?ssl_cert_reqs=none", "rediss://b?ssl_cert_reqs=none"),
+        ("unix://u:p@/s?db=3", "redis+socket://u:p@/s?virtual_host=3", "unix://u:p@/s?db=3"),
+        ("redis+socket:///s?virtual_host=3", "redis+socket:///s?virtual_host=3", "unix:///s?db=3"),
+        ("amqp://u:p@b//", "amqp://u:p@b//", None),
+    ],
+)
+def test_a_broker_of_its_own_is_written_as_each_client_wants_it(
+    broker: str, as_celery_writes_it: str, as_redis_does: str | None
+) -> None:
+    found = RedisUrls.of("redis://h", broker).broker
+    assert found == as_celery_writes_it
+    assert redis_of(found) == as_redis_does
+
+
+@pytest.mark.parametrize("url", ["redis://u:secret@h:port", "redis://u:sec/ret@h:1", "redis://[u:secret@h"])
+def test_a_broker_that_is_no_url_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(InputError, match="SHOAL_BROKER_URL") as caught:
+        RedisUrls.of("redis://h", url)
+    assert "sec" not in str(caught.value)
