@@ -18,6 +18,9 @@ GRACE_S = 3.0
 WARM_UP_MS = 5_000
 """A worker shows itself before its processes are there."""
 
+SLOW_START_S = 30.0
+"""Who is not there after this has a trouble that its log tells of."""
+
 MAX_DEATHS = 3
 """A worker that was killed so often in a row is not started again."""
 
@@ -73,8 +76,10 @@ class Crew:
         """Why there is no worker for a job that waits, by the signs of life that there are; empty when there is one."""
         if self.absent:
             return "" if any(True for _ in beats) else "no worker is alive: shoal worker"
-        up = self.alive and any(self._is_up(beat) for beat in beats)
-        return "" if up else "workers are starting"
+        if self.alive and any(self._is_up(beat) for beat in beats):
+            return ""
+        slow = self.alive and time.monotonic() - self._post.started > SLOW_START_S
+        return f"workers are still starting; their log: {self._worker.log}" if slow else "workers are starting"
 
     def _is_up(self, beat: WorkerBeat) -> bool:
         """Is this from the worker that was started last, and had that time to begin?"""

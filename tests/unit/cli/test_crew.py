@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from shoal import restarts
+from shoal.cli import crew as crews
 from shoal.cli.crew import MAX_DEATHS, Crew
 from shoal.core.model import WorkerBeat
 from shoal.errors import ShoalError
@@ -57,6 +58,13 @@ def test_workers_are_starting_until_one_shows_itself_and_again_when_it_was_kille
     assert crew.standstill([before, up]) == ""
     _kill_the_worker()
     assert crew.standstill([before, up]) == "workers are starting"
+
+
+def test_who_waits_for_long_is_told_where_to_look(crew: Crew, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crews, "SLOW_START_S", 0.0)
+    log = tmp_path / "logs" / f"worker-{os.getpid()}.log"
+    assert crew.standstill([]) == f"workers are still starting; their log: {log}"
+    assert crew.standstill([_beat(_now_ms(), slices=1)]) == ""
 
 
 def test_the_last_word_on_a_worker_says_how_often_it_was_tried(
