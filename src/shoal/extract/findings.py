@@ -28,6 +28,11 @@ class Wanted:
     fields: tuple[Field, ...] = ()
 
     @property
+    def host(self) -> str:
+        """That the page is of."""
+        return self.url.split("/", 3)[2]
+
+    @property
     def base(self) -> Base:
         """Of the page's links, unless it names another."""
         return Base(self.url, drop_tracking=self.drop_tracking)
