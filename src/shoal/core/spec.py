@@ -272,7 +272,7 @@ def with_max_body(spec: JobSpec, most: int) -> JobSpec:
         return spec
     if "max_body" in spec.model_fields_set:
         allowed = f"at most {most} are allowed here; the operator can allow more with SHOAL_MAX_BODY"
-        raise BadSpec(f"job is not valid:\n  - max_body: {allowed} (got {spec.max_body})")
+        raise BadSpec(f"max_body: {allowed} (got {spec.max_body})", field="max_body")
     return spec.model_copy(update={"max_body": most})
 
 
