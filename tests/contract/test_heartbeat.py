@@ -6,7 +6,9 @@ Counted is the time that the loop's thread was busy from one beat to the next, n
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,15 @@ class TwoFaced:
             stretches = (" ".join(NAMES[at : at + 99]) for at in range(0, len(NAMES), 99))
             return page('<!--<a x="--><a y=">" ' + ' z=">" '.join(stretches))
         return page("<a href=/formatting><a href=/quotes>")
+
+
+@pytest.fixture(autouse=True)
+def _a_heap_of_its_own() -> Generator[None]:  # pyright: ignore[reportUnusedFunction]
+    """What the tests before have left is not looked through for garbage: a worker has none of it."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture

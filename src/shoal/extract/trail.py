@@ -80,6 +80,6 @@ class Trail:
         if not body or wanted is None:
             return [], 0
         findings = find(body, wanted) if is_light(body, scale=UNHURRIED) else find_apart(body, wanted)
-        base = wanted.base.rebase(findings.base)
+        base = wanted.base_with(findings.base)
         found = finish(self.onward(response.url, depth, findings, base, self.directives(response, findings)))
         return found.candidates, found.duplicates

@@ -41,7 +41,7 @@ async def read_page(context: JobContext, lease: Lease, response: Response, reade
             found = _unread(context, found, exc)
     says = context.trail.directives(response, findings)
     if wanted is not None and findings is not NOTHING:
-        found = await _go_on(context, lease, found, findings, wanted.base.rebase(findings.base), says)
+        found = await _go_on(context, lease, found, findings, wanted.base_with(findings.base), says)
     return _left_out(lease, found) if context.spec.noindex and says.noindex else found
 
 
