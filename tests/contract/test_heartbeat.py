@@ -63,7 +63,7 @@ class TwoFaced:
 
 
 @pytest.fixture(autouse=True)
-def _a_heap_of_its_own() -> Generator[None]:  # pyright: ignore[reportUnusedFunction]
+def _a_heap_of_its_own() -> Generator[None]:
     """What the tests before have left is not looked through for garbage: a worker has none of it."""
     gc.collect()
     gc.freeze()
