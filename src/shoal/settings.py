@@ -61,6 +61,8 @@ class Settings(BaseModel):
     """Within this time a worker that is told to stop has ended; running fetches may end until shortly before."""
     stall_seconds: float = Field(default=30.0, ge=1)
     """A worker that takes no work for this long, although there is some and a process is free, is started anew."""
+    max_body: int = Field(default=64_000_000, ge=1_000, le=1_000_000_000)
+    """The most bytes of a body that a job may ask for; worker processes hold as many for each socket."""
     segment_bytes: int = Field(default=256_000_000, ge=1_000_000)
     """A WARC segment is closed at this size."""
     recycle_megabytes: int = Field(default=512, ge=64)

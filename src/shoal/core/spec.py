@@ -130,7 +130,7 @@ class JobSpec(BaseModel):
     timeout: float = Field(default=30.0, gt=0, le=600)
     """Seconds for a whole fetch."""
     max_body: int = Field(default=10_000_000, ge=1_000, le=1_000_000_000)
-    """Bytes of a body, on the wire and unpacked."""
+    """Bytes of a body, on the wire and unpacked; at most what the operator allows."""
 
     @field_validator("allow", "deny")
     @classmethod
@@ -264,6 +264,16 @@ def read_spec(values: Mapping[str, Any], where: str = "job") -> JobSpec:
     except ValidationError as exc:
         lines = [f"{flaw.place}: {flaw.message}" for flaw in flaws_of(exc, values, JobSpec)]
         raise BadSpec("\n".join([f"{where} is not valid:", *(f"  - {line}" for line in lines)])) from exc
+
+
+def with_max_body(spec: JobSpec, most: int) -> JobSpec:
+    """The job within what the operator allows: one that asks for more is refused, one that asks for nothing obeys."""
+    if spec.max_body <= most:
+        return spec
+    if "max_body" in spec.model_fields_set:
+        allowed = f"at most {most} are allowed here; the operator can allow more with SHOAL_MAX_BODY"
+        raise BadSpec(f"max_body: {allowed} (got {spec.max_body})", field="max_body")
+    return spec.model_copy(update={"max_body": most})
 
 
 def flaws_of(exc: ValidationError, values: Mapping[str, Any], model: type[BaseModel]) -> list[Flaw]:

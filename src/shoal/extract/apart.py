@@ -28,6 +28,8 @@ WALL_S = 30.0
 """The same by the clock, on a machine that is busy."""
 MEMORY = 1 << 30
 """Bytes that the process may map; it begins with about a tenth of that."""
+MAX_READ = 64 << 20
+"""Bytes of a page. A larger one takes more than the memory, unless it is all text; it would be copied for nothing."""
 MAX_ANSWER = 64 << 20
 """Bytes of what was found."""
 LENGTH = struct.Struct(">Q")
@@ -65,6 +67,12 @@ def too_complex(detail: str) -> FetchError:
     return FetchError("too_complex", detail)
 
 
+def check_size(body: bytes) -> None:
+    """Refuse a page that need not be tried."""
+    if len(body) > MAX_READ:
+        raise too_complex(f"a page of {len(body)} bytes; at most {MAX_READ} are read")
+
+
 def explain_end(returncode: int | None) -> str:
     """Why a process ended in the middle of a page."""
     if returncode == -signal.SIGPROF:
@@ -76,6 +84,7 @@ def explain_end(returncode: int | None) -> str:
 
 def find_apart(body: bytes, wanted: Wanted) -> Findings:
     """Read one page in a process of its own, and wait for it."""
+    check_size(body)
     order = pack_order(wanted) + pack(body)
     try:
         done = subprocess.run(

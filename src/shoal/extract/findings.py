@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from shoal.core.field import Field
 from shoal.core.url import Base
@@ -28,9 +29,24 @@ class Wanted:
     fields: tuple[Field, ...] = ()
 
     @property
+    def host(self) -> str:
+        """That the page is of."""
+        return self.url.split("/", 3)[2]
+
+    @property
     def base(self) -> Base:
         """Of the page's links, unless it names another."""
-        return Base(self.url, drop_tracking=self.drop_tracking)
+        return _base_of(self.url, self.drop_tracking)
+
+    def base_with(self, href: str) -> Base:
+        """The same, where the page names this one in a `<base>`, or none."""
+        return self.base.rebase(href) if href else self.base
+
+
+@lru_cache(maxsize=100)
+def _base_of(url: str, drop_tracking: bool) -> Base:
+    """It is needed before a page is read and after that."""
+    return Base(url, drop_tracking=drop_tracking)
 
 
 @dataclass(frozen=True, slots=True)

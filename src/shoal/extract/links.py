@@ -2,23 +2,30 @@
 
 Most links of a page were on an earlier page. Joining, fingerprinting and sending each of them again would be most of
 a crawl's work, so every process remembers the hrefs that the frontier has been told about. The memory only ever
-saves work: forgetting is harmless, and it is emptied when a batch could not be delivered.
+saves work: forgetting is harmless, and it is emptied when it is full, and when a batch could not be delivered.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Generator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from shoal.core.model import Candidate, Rejected, Request
 from shoal.core.scope import Scope
 from shoal.core.url import Base, Url
+from shoal.extract.page import MAX_JOINED_CHARS
 
 _ROOTED = ("/", "http://", "https://")
+_EMPTY: frozenset[str] = frozenset()
 
-MEMORY_SIZE = 200_000
-"""Hrefs remembered for one job in one process."""
+MEMORY_BYTES = 40_000_000
+"""For the hrefs remembered for one job in one process: about 200,000."""
+_ENTRY_BYTES = 80
+"""That a text takes in a set, besides its own."""
+_SET_BYTES = 400
+"""That a set takes, and its place."""
 STEP = 50
 """Links between two looks at the clock."""
 PAUSE_S = 0.01
@@ -36,6 +43,17 @@ def finish(steps: Generator[None, None, T]) -> T:
             return end.value
 
 
+class SortedOut(NamedTuple):
+    """What the links of a page come to."""
+
+    candidates: list[Candidate]
+    """That are new to this process."""
+    duplicates: int
+    """The number of the others."""
+    cut: bool = False
+    """Were there more than are taken?"""
+
+
 class Links:
     """The links of one job, as one process has met them."""
 
@@ -45,34 +63,38 @@ class Links:
         self._size = 0
         self._server = ""
 
-    def sort_out(
-        self, page: Url, base: Base, hrefs: Sequence[str], depth: int, *, rebased: bool
-    ) -> tuple[list[Candidate], int]:
-        """(candidates that are new to this process, number of the others)"""
+    def sort_out(self, page: Url, base: Base, hrefs: Sequence[str], depth: int, *, rebased: bool) -> SortedOut:
+        """What they come to, without a pause."""
         return finish(self.sort_stepwise(page, base, hrefs, depth, rebased=rebased))
 
     def sort_stepwise(
         self, page: Url, base: Base, hrefs: Sequence[str], depth: int, *, rebased: bool
-    ) -> Generator[None, None, tuple[list[Candidate], int]]:
+    ) -> Generator[None, None, SortedOut]:
         """The same, with a pause now and then; what is broken off in one leaves nothing in the memory."""
         candidates: list[Candidate] = []
         new: tuple[list[str], list[str]] = ([], [])
-        rooted, beside = self._memories(page, rebased=rebased)
+        places = _places(page)
+        rooted, beside = (_EMPTY if rebased else self._known.get(place, _EMPTY) for place in places)
+        room, done = MAX_JOINED_CHARS, 0
         pause_at = time.perf_counter() + PAUSE_S
         for start in range(0, len(hrefs), STEP):
             if start and time.perf_counter() > pause_at:
                 yield
                 pause_at = time.perf_counter() + PAUSE_S
+            if room <= 0:
+                break
             for href in hrefs[start : start + STEP]:
                 if href in rooted or href in beside or href[0] == "#":
                     continue
                 new[not href.startswith(_ROOTED)].append(href)
-                candidate = self._judge(base.join(href), depth)
-                if candidate is not None:
-                    candidates.append(candidate)
-        duplicates = len(hrefs) - len(new[0]) - len(new[1])
-        self._remember(new, self._memories(page, rebased=rebased))
-        return candidates, duplicates
+                url = base.join(href)
+                if url is not None:
+                    room -= url.chars
+                    candidates.append(self._judge(url, depth))
+            done = min(start + STEP, len(hrefs))
+        if not rebased:
+            self._remember(places, new)
+        return SortedOut(candidates, done - len(new[0]) - len(new[1]), cut=done < len(hrefs))
 
     def follow(self, target: Url, request: Request) -> Candidate:
         """A redirect's target: same depth, one hop more."""
@@ -92,24 +114,24 @@ class Links:
             self.forget()
             self._server = server
 
-    def _judge(self, url: Url | None, depth: int) -> Candidate | None:
-        if url is None:
-            return None
+    def _judge(self, url: Url, depth: int) -> Candidate:
         reason = self._scope.refuses(url)
         return Rejected(url, reason) if reason else Request(url, depth)
 
-    def _remember(self, new: tuple[list[str], list[str]], memories: tuple[set[str], set[str]]) -> None:
-        for hrefs, known in zip(new, memories, strict=True):
-            before = len(known)
-            known.update(href for href in hrefs if not href.lstrip().startswith("?"))
-            self._size += len(known) - before
-
-    def _memories(self, page: Url, *, rebased: bool) -> tuple[set[str], set[str]]:
-        """Hrefs that mean the same on the whole origin, and those that mean it in this folder only."""
-        if rebased:
-            return set(), set()
-        if self._size > MEMORY_SIZE:
+    def _remember(self, places: tuple[str, str], hrefs: tuple[list[str], list[str]]) -> None:
+        if self._size > MEMORY_BYTES:
             self.forget()
-        rooted = self._known.setdefault(page.origin, set())
-        folder = page.origin + page.target.partition("?")[0].rpartition("/")[0] + "/"
-        return rooted, self._known.setdefault(folder, set())
+        for place, met in zip(places, hrefs, strict=True):
+            new = [href for href in met if not href.lstrip().startswith("?")]
+            if not new:
+                continue
+            if place not in self._known:
+                self._known[place] = set()
+                self._size += sys.getsizeof(place) + _SET_BYTES
+            self._known[place].update(new)
+            self._size += sum(map(sys.getsizeof, new)) + _ENTRY_BYTES * len(new)
+
+
+def _places(page: Url) -> tuple[str, str]:
+    """Where rooted hrefs mean the same, the whole origin; and where others do, the folder."""
+    return page.origin, page.origin + page.target.partition("?")[0].rpartition("/")[0] + "/"

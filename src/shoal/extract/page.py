@@ -23,6 +23,8 @@ MAX_HREF_CHARS = 8_000
 """Of one link as written: it may be longer than the URL that it means."""
 MAX_HREFS_CHARS = 5_000_000
 """Of all links of a page together."""
+MAX_JOINED_CHARS = 8_000_000
+"""Of all URLs that they mean: a short link may mean a long one."""
 MAX_METAS = 100
 """Elements in which a page speaks to robots."""
 MAX_META_CHARS = 1_000

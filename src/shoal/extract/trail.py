@@ -17,13 +17,12 @@ from shoal.core.url import Base, Url
 from shoal.extract.apart import find_apart
 from shoal.extract.directives import SILENT, Directives, read_directives
 from shoal.extract.findings import Findings, Wanted, find
-from shoal.extract.links import Links, finish
+from shoal.extract.links import Links, SortedOut, finish
 from shoal.extract.page import HTML_TYPES
 from shoal.extract.weight import is_light
 from shoal.fetch.port import Response
 
-Onward = Generator[None, None, tuple[list[Candidate], int]]
-
+Onward = Generator[None, None, SortedOut]
 
 UNHURRIED = 10
 """Of pages that are read again nobody waits for a millisecond: a process for each would take longer than most."""
@@ -66,14 +65,14 @@ class Trail:
         return read_directives(response.headers, findings.metas) if self.heeds_directives else SILENT
 
     def onward(self, url: Url, depth: int, findings: Findings, base: Base, says: Directives) -> Onward:
-        """(candidates that are new to this process, number of the others) of a page at this depth, step by step."""
+        """What the links of a page at this depth come to, step by step."""
         if self.spec.nofollow and says.nofollow:
-            return [], 0
+            return SortedOut([], 0)
         rebased = bool(findings.base)
         return (yield from self.links.sort_stepwise(url, base, findings.hrefs, depth + 1, rebased=rebased))
 
     def again(self, depth: int, response: Response) -> tuple[list[Candidate], int]:
-        """The same for a body that was kept."""
+        """(candidates that are new to this process, number of the others) of a body that was kept."""
         if not self.follows_from(depth):
             return [], 0
         body = response.unpacked(self.spec.max_body)
@@ -81,5 +80,6 @@ class Trail:
         if not body or wanted is None:
             return [], 0
         findings = find(body, wanted) if is_light(body, scale=UNHURRIED) else find_apart(body, wanted)
-        base = wanted.base.rebase(findings.base)
-        return finish(self.onward(response.url, depth, findings, base, self.directives(response, findings)))
+        base = wanted.base_with(findings.base)
+        found = finish(self.onward(response.url, depth, findings, base, self.directives(response, findings)))
+        return found.candidates, found.duplicates

@@ -2,12 +2,16 @@
 
 Most pages are read in a millisecond or two. Some markup costs a parser, or a selector, the square of its length or
 worse: tags in tags, attributes of one tag, formatting that is never closed, `a b c` in a deep page. What could take
-longer than about 30 ms by these signs, cheap to see in the bytes, is not read where others wait.
+longer than about 40 ms by these signs, cheap to see in the bytes, is not read where others wait.
+
+No sign may depend on what the bytes mean (a comment, a value in quotes, text): who writes a page knows better ways to
+hide that than we have to see it. Each is a number that the parser cannot exceed, whatever it takes the bytes for.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from functools import lru_cache
 from math import factorial
@@ -20,15 +24,33 @@ LIGHT_TAGS = 3_000
 """Nested in each other, so many take a parser 25 ms."""
 LIGHT_STEPS = 5_000_000
 """Of selectors on their way up from an element: 5 ns each."""
-_FEATHER = 9_000
-"""Bytes that cannot hold more tags or attributes than are light."""
-_STRETCH = 4096
-"""Half of a long tag: one holds such a stretch, wherever it begins."""
-_LONG_TAG = 8192
-_STONE = 64 << 10
-"""Bytes that can hold so many attributes that a parser takes a fifth of a second for them."""
-_TAG = re.compile(rb"""<([a-zA-Z]++)(?:[^>"']++|"[^"]*+"|'[^']*+'|["'])*+""")
+LIGHT_NS = 40_000_000
+"""For attributes and for formatting, each."""
+_FEATHER = 4_000
+"""Bytes that cannot hold enough of anything."""
+_PAIR_NS = 2
+"""For each two attributes of a tag, which are compared; those of formatting tags, too, with each other's."""
+_COPY_NS = 160
+"""For an element of formatting that was not closed: it is made again in each that follows, with its attributes."""
+_COPIED_ATTRIBUTE_NS = 30
+_SAME = 3
+"""Equal elements of formatting that are made again; of more a parser knows nothing."""
+_SEPARATORS = b" \t\n\f\r/\"'"
+"""One of these stands before each attribute."""
+_ATTRIBUTE_BYTES = 3
+"""There are not enough shorter ones to count."""
+_SPACE = rb"[ \t\n\f\r]"
+_SHORT_TAG = 99
+"""Bytes: what a tag can have in so many is counted for all."""
+_MARKED_TAG = re.compile(rb"<((?:[hH][tT][mM][lL]|[bB][oO][dD][yY])[^>]*|[a-zA-Z][^>]{%d,})" % _SHORT_TAG)
 _MERGED = (b"html", b"body")
+_FORMATTING = re.compile(
+    rb"<(?=[biusBIUS][ \t\n\f\r/iImMtT]|[cefntCEFNT][oOmMtT])"  # most tags are out by now
+    rb"((?:[biusBIUS]|[bB][iI][gG]|[cC][oO][dD][eE]|[eE][mM]|[fF][oO][nN][tT]|[nN][oO][bB][rR]|[sS][mM][aA][lL]{2}"
+    rb"|[sS][tT][rR](?:[iI][kK][eE]|[oO][nN][gG])|[tT]{2})[ \t\n\f\r/][^>]*)"
+)
+_OPEN_QUOTE = re.compile(rb"=%b*+(?:\"[^\"]*+|'[^']*+)\Z" % _SPACE)
+_HIDING = re.compile(rb"=%b*+(?:\"(?=[^\">]*+>)|'(?=[^'>]*+>))" % _SPACE)
 _QUIET = re.compile(r"\[[^\]]*\]|\"[^\"]*\"|'[^']*'|\s*[>+,]\s*")
 _ROAMING = re.compile(r"\s*~\s*|\s+|:has")
 
@@ -37,39 +59,68 @@ def is_light(body: bytes, fields: Iterable[Field] = (), *, scale: int = 1) -> bo
     """May this be read where others wait? Where nobody waits, a page may be so many times larger."""
     if len(body) > LIGHT_BYTES * scale:
         return False
-    tags, most = body.count(b"<"), LIGHT_TAGS * scale
-    if len(body) > _FEATHER and (tags > most or body.count(b"=") > most or _has_long_tag(body)):
-        return False
-    if len(body) > _STONE and _has_many_attributes(body):
-        return False
-    roams = [_roams(field.selector) for field in fields]
-    if not any(roams):
+    if len(body) > _FEATHER:
+        tags = body.count(b"<")
+        if tags > LIGHT_TAGS * scale or not _has_light_tags(body, tags, LIGHT_NS * scale):
+            return False
+    roams = [roam for field in fields if (roam := _roams(field.selector))]
+    if not roams:
         return True
-    depth = tags - body.count(b"</")
+    depth = body.count(b"<") - body.count(b"</")
     return sum(depth ** (roam + 1) / factorial(roam + 1) for roam in roams) <= LIGHT_STEPS
 
 
-def _has_long_tag(body: bytes) -> bool:
-    """A stretch without the end of a tag is text, or lies within a long tag."""
-    for end in range(_STRETCH, len(body) + 1, _STRETCH):
-        if body.find(b">", end - _STRETCH, end) >= 0:
-            continue
-        last_end = body.rfind(b">", 0, end)
-        start = body.find(b"<", last_end + 1, end)
-        if start >= 0 and body.find(b">", start, start + _LONG_TAG) < 0:
-            return True
-    return False
+def _has_light_tags(body: bytes, tags: int, light_ns: int) -> bool:
+    """Attributes and formatting: where the page could have too much of it, by how much it has."""
+    most = min(_count_attributes(body), len(body) // _ATTRIBUTE_BYTES)
+    if most**2 * _PAIR_NS > light_ns:
+        body = _with_hidden_ends(body)
+        if _attributes_ns(body, tags) > light_ns:
+            return False
+    return _formatting_ns(body, tags) <= light_ns
 
 
-def _has_many_attributes(body: bytes) -> bool:
-    """Could a tag have more than fit into a long one? Quotes hide its end, and those of `<body>` are added up."""
-    merged = 0
-    for tag in _TAG.finditer(body):
-        if tag.end() - tag.start() > _LONG_TAG:
-            return True
-        if tag[1].lower() in _MERGED:
-            merged += tag.end() - tag.start()
-    return merged > _LONG_TAG
+def _attributes_ns(body: bytes, tags: int) -> int:
+    """At most, for attributes of one tag; those of all `<html>` and `<body>` are given to one."""
+    pairs, merged = tags * (_SHORT_TAG // _ATTRIBUTE_BYTES) ** 2, 0
+    for tag in _MARKED_TAG.findall(body):
+        count = _count_attributes(tag)
+        pairs += count**2
+        if tag[:4].lower() in _MERGED:
+            merged += count
+    return (pairs + merged**2) * _PAIR_NS
+
+
+def _formatting_ns(body: bytes, tags: int) -> int:
+    """At most, for formatting that has attributes: others are few that differ."""
+    formatting = _FORMATTING.findall(body)
+    different = set(formatting)
+    if any(map(_OPEN_QUOTE.search, different)):  # it goes on behind this end
+        return sys.maxsize
+    attributes = _count_attributes(b"".join(different))
+    copies_ns = tags * (len(different) * _COPY_NS + attributes * _COPIED_ATTRIBUTE_NS)
+    compared = _count_attributes(b"".join(formatting)) * attributes
+    return _SAME * (copies_ns + compared * _PAIR_NS)
+
+
+def _count_attributes(markup: bytes) -> int:
+    """At most."""
+    return len(markup) - len(markup.translate(None, _SEPARATORS))
+
+
+def _with_hidden_ends(body: bytes) -> bytes:
+    """Without any `>` that could be in the quotes of a value, and so not be the end of its tag."""
+    shown = bytearray(body)
+    done = {b'"': 0, b"'": 0}
+    for opening in _HIDING.finditer(body):
+        quote, start = opening[0][-1:], opening.end()
+        end = body.find(quote, start)
+        end = len(body) if end < 0 else end
+        if end > done[quote]:
+            start = max(start, done[quote])
+            shown[start:end] = shown[start:end].replace(b">", b"x")
+            done[quote] = end
+    return bytes(shown)
 
 
 @lru_cache(maxsize=1000)

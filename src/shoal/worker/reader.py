@@ -2,7 +2,8 @@
 
 Light pages are read in place, which takes a millisecond or two. Others go to a process apart, one for each worker
 process: started when it is first needed, ended with the slice, and started anew when a page has killed it. It has a
-session of its own, so that Ctrl-C in a terminal does not reach it before the slice is done.
+session of its own, so that Ctrl-C in a terminal does not reach it before the slice is done. Sites take turns there: one
+that is all pages of five seconds must not keep the pages of others waiting for all of them.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from collections.abc import Generator
 from contextlib import suppress
 from typing import TypeVar
 
+from shoal.core.domain import registrable_domain
 from shoal.errors import FetchError, Unavailable
 from shoal.extract import apart
 from shoal.extract.findings import Findings, Wanted, find
 from shoal.extract.weight import LIGHT_BYTES, is_light
 from shoal.fetch.port import Response
+from shoal.worker.turns import Turns
 
 UNPACKED_IN_PLACE = 1_000_000
 """Bytes: up to this, unpacking takes a few milliseconds."""
@@ -32,7 +35,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._process: Process | None = None
-        self._turn = asyncio.Lock()
+        self._turns = Turns()
         self.apart = 0
         """Pages that were not read in place."""
 
@@ -51,9 +54,15 @@ class Reader:
         """What is wanted of a page; raises FetchError when that cannot be read within bounds."""
         if is_light(body, wanted.fields):
             return find(body, wanted)
-        async with self._turn:
+        apart.check_size(body)
+        site = registrable_domain(wanted.host)
+        async with self._turns.of(site):
             self.apart += 1
-            return await self._read_apart(body, wanted)
+            try:
+                return await self._read_apart(body, wanted)
+            except FetchError:
+                self._turns.put_last(site)
+                raise
 
     async def end(self) -> None:
         """No more pages for now."""

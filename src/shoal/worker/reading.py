@@ -41,7 +41,7 @@ async def read_page(context: JobContext, lease: Lease, response: Response, reade
             found = _unread(context, found, exc)
     says = context.trail.directives(response, findings)
     if wanted is not None and findings is not NOTHING:
-        found = await _go_on(context, lease, found, findings, wanted.base.rebase(findings.base), says)
+        found = await _go_on(context, lease, found, findings, wanted.base_with(findings.base), says)
     return _left_out(lease, found) if context.spec.noindex and says.noindex else found
 
 
@@ -49,16 +49,16 @@ async def _go_on(
     context: JobContext, lease: Lease, found: Result, findings: Findings, base: Base, says: Directives
 ) -> Result:
     url, depth, page = lease.request.url, lease.request.depth, found.page
-    if findings.cut:
-        names = {"job": context.job, "request_id": context.request_id, "url": str(url)}
-        log.info("page_cut", cut=",".join(findings.cut), **names)
     if page and findings.canonical and (target := base.join(findings.canonical)):
         found = replace(found, page=replace(page, canonical=str(target)))
     if any(findings.values.values()):
         items = (ItemRow(context.job, url.fingerprint, 0, str(url), dict(findings.values)),)
         found = replace(found, items=items)
-    candidates, known = await unhurried(context.trail.onward(url, depth, findings, base, says))
-    return replace(found, candidates=candidates, duplicates=known)
+    links = await unhurried(context.trail.onward(url, depth, findings, base, says))
+    if cut := dict.fromkeys((*findings.cut, "links") if links.cut else findings.cut):
+        names = {"job": context.job, "request_id": context.request_id, "url": str(url)}
+        log.info("page_cut", cut=",".join(cut), **names)
+    return replace(found, candidates=links.candidates, duplicates=links.duplicates)
 
 
 def _unread(context: JobContext, found: Result, error: FetchError) -> Result:

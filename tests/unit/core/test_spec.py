@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from shoal.core.model import Engine, Lane
-from shoal.core.spec import JobSpec, read_spec
+from shoal.core.spec import JobSpec, read_spec, with_max_body
 from shoal.errors import BadSpec
 
 
@@ -270,6 +270,19 @@ def test_values_out_of_range_or_of_another_kind_are_refused(values: dict[str, An
 def test_values_at_their_limits_are_taken() -> None:
     spec = read_spec({"pages": 1, "depth": 0, "timeout": 600, "max_body": 1000, "retries": 20, "name": "x" * 200})
     assert (spec.pages, spec.depth, spec.timeout, spec.max_body, spec.retries) == (1, 0, 600.0, 1000, 20)
+
+
+def test_a_job_gets_bodies_up_to_what_the_operator_allows() -> None:
+    modest = read_spec({"max_body": 64_000_000})
+    assert with_max_body(modest, 64_000_000) is modest
+    assert with_max_body(read_spec({}), 64_000_000).max_body == 10_000_000
+    with pytest.raises(BadSpec, match=r"max_body: at most 64000000 .*SHOAL_MAX_BODY \(got 64000001\)"):
+        with_max_body(read_spec({"max_body": 64_000_001}), 64_000_000)
+
+
+def test_who_asks_for_no_size_gets_what_a_strict_operator_allows() -> None:
+    spec = with_max_body(read_spec({"pages": 3}), 2_000_000)
+    assert (spec.max_body, spec.pages) == (2_000_000, 3)
 
 
 def test_lists_become_tuples_and_words_their_meaning() -> None:

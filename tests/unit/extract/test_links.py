@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from shoal.core.model import Level, Rejected, Request
 from shoal.core.scope import Scope
-from shoal.core.url import Base, Url, parse
+from shoal.core.url import MAX_URL_CHARS, Base, Url, parse
 from shoal.extract import links as links_module
-from shoal.extract.links import Links
+from shoal.extract.links import STEP, Links
+from shoal.extract.page import MAX_JOINED_CHARS, MAX_LINKS
 
 
 def make(allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()) -> Links:
@@ -20,7 +23,7 @@ class Seen:
 
     def __init__(self, links: Links, page: str, *hrefs: str, depth: int = 1, base: str | None = None) -> None:
         start = Base(page)
-        self.candidates, self.duplicates = links.sort_out(
+        self.candidates, self.duplicates, self.cut = links.sort_out(
             parse(page), start.rebase(base) if base else start, hrefs, depth, rebased=base is not None
         )
         self.targets = [candidate.url.target for candidate in self.candidates]
@@ -124,11 +127,51 @@ def test_what_was_forgotten_is_told_again() -> None:
 
 
 def test_a_full_memory_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links_module, "MEMORY_SIZE", 3)
+    monkeypatch.setattr(links_module, "MEMORY_BYTES", 600)
     links = make()
     Seen(links, "http://h.example/", "/1", "/2", "/3")
     assert Seen(links, "http://h.example/", "/1", "/4").duplicates == 1
     assert Seen(links, "http://h.example/", "/1").targets == ["/1"]
+
+
+def _held(links: Links) -> int:
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(2_000):
+            hrefs = [f"/{number}/{each}/{'x' * 900}" for each in range(10)]
+            Seen(links, f"http://h.example/{number}/{'y' * 900}/", *hrefs, "z")
+        return tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_the_memory_takes_is_counted_in_bytes_with_folders_and_long_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links_module, "MEMORY_BYTES", 2_000_000)
+    assert _held(make()) < 2_500_000
+
+
+def test_a_folder_of_which_nothing_is_remembered_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links_module, "MEMORY_BYTES", 1_000)
+    links = make()
+    Seen(links, "http://h.example/a/", "/1")
+    for number in range(100):
+        Seen(links, f"http://h.example/{number}/", "/1", "?next")
+    assert Seen(links, "http://h.example/", "/1").duplicates == 1
+
+
+def test_short_links_that_mean_long_urls_are_taken_up_to_a_number_of_characters() -> None:
+    page = f"http://h.example/{'x' * 1_900}/"
+    hrefs = [str(number) for number in range(MAX_LINKS)]
+    links = make()
+    seen = Seen(links, page, *hrefs)
+    assert seen.cut
+    assert sum(candidate.url.chars for candidate in seen.candidates) - MAX_JOINED_CHARS in range(STEP * MAX_URL_CHARS)
+    assert seen.duplicates == 0
+    more = Seen(links, page, *hrefs)
+    assert more.duplicates == len(seen.candidates)
+    assert more.candidates[0].url != seen.candidates[0].url
+    assert not Seen(make(), "http://h.example/", *hrefs).cut
 
 
 def test_a_redirect_keeps_depth_and_level_and_counts_its_hop() -> None:
@@ -151,6 +194,6 @@ def test_links_are_sent_again_when_the_server_was_started_anew() -> None:
     links.leased_from("one run")
     assert len(links.sort_out(page, base, ["/a", "/b"], 1, rebased=False)[0]) == 2
     links.leased_from("one run")
-    assert links.sort_out(page, base, ["/a", "/b"], 1, rebased=False) == ([], 2)
+    assert links.sort_out(page, base, ["/a", "/b"], 1, rebased=False) == ([], 2, False)
     links.leased_from("another run")
     assert len(links.sort_out(page, base, ["/a", "/b"], 1, rebased=False)[0]) == 2

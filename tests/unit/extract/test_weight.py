@@ -11,9 +11,18 @@ ROW = b"<div class='row'><h2><a href='/p/%d'>A product</a></h2><p>Its descriptio
 ORDINARY = b"<!doctype html><title>A page</title>" + ROW * 250
 
 
+def attributes(count: int, start: int = 0, every: int = 0, hidden: bytes = b'x=">"') -> bytes:
+    """Names of attributes, with the end of a tag in quotes now and then."""
+    names = (b"%x" % (number + 4096) for number in range(start, start + count))
+    return b" ".join(name + b" " + hidden if every and at % every == 0 else name for at, name in enumerate(names))
+
+
 def test_an_ordinary_page_is_light() -> None:
     assert is_light(ORDINARY)
     assert is_light(ORDINARY, parse_fields({"title": "h1", "all[]": ".row > h2", "one": "div[data-x='a b c'] a, p b"}))
+    assert is_light(ORDINARY.replace(b"class='row'", b"data-if='a > b'"))
+    assert is_light((ROW * 200).replace(b"Its", b"<i class='icon'></i> <b style='x'>Its</b>"))
+    assert is_light(b"<p>" + b"word " * 40_000)
     assert is_light(b"")
 
 
@@ -31,6 +40,16 @@ def test_an_ordinary_page_is_light() -> None:
         b"".join(
             b"<body %s>" % b" ".join(b"a%d" % each for each in range(at, at + 1_000)) for at in range(0, 30_000, 1_000)
         ),
+        b"<a " + attributes(6_000, every=500) + b">",
+        b"<a " + attributes(6_000, every=50, hidden=b"x = '\">'") + b">",
+        b'<!--<a x="--><a y=">" ' + attributes(6_000, every=50) + b">",
+        b'<a " y=">" ' + attributes(6_000, every=50) + b">",
+        (b"<p " + attributes(800) + b">") * 50,
+        b"".join(b"<body %s>" % attributes(100, at) for at in range(0, 6_000, 100)),
+        b"".join(b"<b %s z%d>" % (attributes(20), number) for number in range(1_000)),
+        b"".join(b"<Strong %s z%d>" % (attributes(5), number) for number in range(2_000)),
+        b"<p>" + b"".join(b"<i/a%d>" % number for number in range(1_000)) + b"<p>x" * 1_000,
+        b'<b x=">" %s>' % attributes(1_000) + b"<p>x" * 1_500,
     ],
     ids=[
         "long",
@@ -41,6 +60,16 @@ def test_an_ordinary_page_is_light() -> None:
         "tables",
         "attributes with ends in quotes",
         "attributes of many bodies",
+        "attributes in a page of middle size",
+        "attributes with ends in single quotes",
+        "attributes behind quotes in a comment",
+        "attributes behind a quote that opens nothing",
+        "attributes of many tags",
+        "attributes of small bodies",
+        "formatting with attributes",
+        "formatting with few attributes",
+        "formatting that is made again and again",
+        "formatting with an end in quotes",
     ],
 )
 def test_what_could_take_long_is_not(body: bytes) -> None:

@@ -7,6 +7,8 @@ import gzip
 import os
 import signal
 from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -110,6 +112,47 @@ def test_a_page_that_takes_too_much_memory_is_given_up(monkeypatch: pytest.Monke
     with pytest.raises(FetchError, match="too_complex") as caught:
         apart.find_apart(b"<p>x" * 2_000_000, Wanted(WANTED.url, "utf-8", links=True))
     assert "took more than" in caught.value.detail or "ended with" in caught.value.detail
+
+
+def of_host(host: str) -> Wanted:
+    return replace(WANTED, url=f"http://{host}/a/b")
+
+
+async def _ends(*pages: tuple[bytes, str]) -> list[str]:
+    """Hosts in the order in which their pages, brought all at once, are done."""
+    reader, ended = Reader(), list[str]()
+
+    async def one(body: bytes, host: str) -> None:
+        with suppress(FetchError):
+            await reader.read(body, of_host(host))
+        ended.append(host)
+
+    async with asyncio.TaskGroup() as group:
+        for body, host in pages:
+            group.create_task(one(body, host))
+    await reader.end()
+    return ended
+
+
+def test_pages_of_one_site_that_all_take_long_keep_others_waiting_for_one_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(apart, "COMMAND", bounded(cpu_s=0.2))
+    evil = [(NESTED, f"www{number}.evil.example") for number in range(6)]
+    ended = run(_ends(*evil, (LARGE, "a.example"), (LARGE, "b.example"), (LARGE, "a.example")))
+    assert ended[:4] == ["www0.evil.example", "a.example", "b.example", "a.example"]
+    assert len(ended) == 9
+
+
+def test_a_page_beyond_all_bounds_is_not_even_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "MAX_READ", len(LARGE))
+    reader = Reader()
+    with pytest.raises(FetchError, match="too_complex: a page of"):
+        run(reader.read(LARGE + b" ", WANTED))
+    assert reader.apart == 0
+    with pytest.raises(FetchError, match="too_complex: a page of"):
+        apart.find_apart(LARGE + b" ", WANTED)
+    assert apart.find_apart(LARGE, WANTED) == find(PAGE, WANTED)
 
 
 def test_a_process_that_is_killed_in_the_middle_of_a_page_is_replaced() -> None:
