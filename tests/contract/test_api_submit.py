@@ -390,3 +390,12 @@ def test_redis_own_limit_counts_as_well(desk: Desk, monkeypatch: pytest.MonkeyPa
     roomy = replace(load, memory_limit=load.memory * 2)
     monkeypatch.setattr(desk.platform.watch, "load", lambda: roomy)
     told(desk.post("jobs", SPEC), 202)
+
+
+def test_a_job_that_asks_for_larger_bodies_than_the_operator_allows_is_refused(valkey_url: str, tmp_path: Path) -> None:
+    with a_desk(valkey_url, tmp_path, max_body=2_000_000) as desk:
+        assert "SHOAL_MAX_BODY" in flaws(desk.post("jobs", {**SPEC, "max_body": 2_000_001}))["max_body"]
+        assert _jobs(desk) == []
+        job = told(desk.post("jobs", SPEC), 202)["id"]
+        assert desk.platform.control.job(job).spec.max_body == 2_000_000
+        told(desk.post("jobs", {**SPEC, "max_body": 2_000_000}), 202)

@@ -19,7 +19,7 @@ from shoal.cli.view import View
 from shoal.core.address import read_address
 from shoal.core.egress import Egress, explain
 from shoal.core.model import JobState
-from shoal.core.spec import JobSpec
+from shoal.core.spec import JobSpec, with_max_body
 from shoal.core.url import Url, parse_all
 from shoal.errors import InputError
 from shoal.home import prepare_home
@@ -181,6 +181,7 @@ def _start(spec: JobSpec, workers: int, detach: bool, view: View) -> None:
         raise InputError("no URLs given; for example: shoal crawl https://books.example/")
     view.check()
     settings = read_settings()
+    spec = with_max_body(spec, settings.max_body)
     if settings.redis_url:
         RedisUrls.of(settings.redis_url)  # before its place is asked for: what is wrong with it is named
     if is_here(settings.redis_url):

@@ -17,7 +17,7 @@ from shoal.core.access import DEFAULT_TENANT
 from shoal.core.egress import Egress
 from shoal.core.model import AdmitReport, Candidate, JobState, Request
 from shoal.core.scope import Scope
-from shoal.core.spec import JobSpec
+from shoal.core.spec import JobSpec, with_max_body
 from shoal.core.url import Url, parse, parse_all
 from shoal.errors import Busy, Conflict, InputError, RedisUnavailable, Unavailable, Unfinished
 from shoal.frontier.frontier import Frontier
@@ -34,6 +34,8 @@ from shoal.store.submissions import REPLAY, Submission
 
 SUBMIT_AT_ONCE = 5_000
 FULL_RETRY = timedelta(seconds=10)
+MAX_BODY = 64_000_000
+"""Bytes of a body that a job may ask for, unless the operator says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ class Intake:
         finalise: Callable[[str], None],
         way: Way | None = None,
         egress: Egress = Egress(),
+        max_body: int = MAX_BODY,
     ) -> None:
         self._frontier = frontier
         self._watch = watch
@@ -108,12 +111,14 @@ class Intake:
         self._finalise = finalise
         self._way = way
         self._egress = egress
+        self._max_body = max_body
 
     # --- a new job -----------------------------------------------------------------------------------------------
 
     def submit(self, spec: JobSpec, origin: Origin | None = None, claim: Claim | None = None) -> Accepted:
         """Accept a job: durable first, then the frontier, then the doorbell."""
         origin = origin or Origin(request_id=new_request_id())
+        spec = with_max_body(spec, self._max_body)
         urls = parse_all(spec.urls, drop_tracking=spec.drop_tracking)
         _check_purpose(spec, urls)
         check_reach(self._egress, urls, spec.local)
