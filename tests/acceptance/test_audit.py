@@ -12,7 +12,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -43,7 +43,7 @@ class Report:
 
     @property
     def port(self) -> int:
-        return int(cast("list[Any]", self.place)[1]) if isinstance(self.place, list) else 0
+        return int(self.place[1]) if self.event == "socket.connect" and not isinstance(self.place, str) else 0
 
     @property
     def is_guarded(self) -> bool:
