@@ -4,54 +4,69 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
+
+from tests.architecture.ways_out import ways_out
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "shoal"
 
-CLIENTS = frozenset(
-    {
-        *("socket", "ssl", "aiohttp", "aiohttp_socks", "python_socks", "http", "urllib", "urllib3", "requests"),
-        *("httpx", "httpcore", "websockets", "websocket", "ftplib", "smtplib", "telnetlib", "xmlrpc", "pycurl"),
-        *("curl_cffi", "playwright", "boto3", "botocore", "aiobotocore", "s3fs", "fsspec", "dns", "aiodns"),
-    }
-)
-"""Modules with which connections can be made."""
-HARMLESS = {"urllib": ("urllib.parse",), "http": ("http",), "aiohttp": ("aiohttp.abc",)}
-CALLS = frozenset(
-    {
-        *("create_connection", "open_connection", "open_unix_connection", "create_unix_connection"),
-        *("sock_connect", "connect_ex", "create_datagram_endpoint", "getaddrinfo", "gethostbyname"),
-    }
-)
-"""Methods with which connections can be made, whatever they are called on."""
 
-WHO = {
-    "fetch/guard.py": "the guard itself",
-    "fetch/http.py": "the HTTP client: its connectors are the guard's",
-    "fetch/outcomes.py": "knows what clients raise",
-    "fetch/reuse.py": "refines connectors, and makes none",
-    "fetch/proxied.py": "ways through proxies: their connectors are the guard's",
-    "api/server.py": "listens",
-    "api/serve.py": "listens",
-    "cli/up.py": "asks the API that it has started whether it answers",
-    "worker/outage.py": "knows this machine's name",
-    "worker/pulse.py": "knows this machine's name",
-    "frontier/away.py": "knows what TLS with Redis can fail of",
-    "drill/site.py": "listens on this machine, for the drill",
-    "cli/run.py": "looks names up, to tell people of misspelt ones before anything starts",
-}
-"""File → why it may."""
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """What some files may use although connections can be made with it, and why."""
+
+    files: str
+    """A file, or all in a folder."""
+    ways: frozenset[str]
+    reason: str
+
+    def covers(self, file: str) -> bool:
+        return file == self.files or (self.files.endswith("/") and file.startswith(self.files))
+
+
+def leave(files: str, ways: str, reason: str) -> Leave:
+    return Leave(files, frozenset(ways.split()), reason)
+
+
+LEAVES = (
+    leave("fetch/guard.py", "aiohttp socket getaddrinfo", "the guard itself"),
+    leave("fetch/http.py", "aiohttp ssl", "the HTTP client: its connectors are the guard's"),
+    leave("fetch/outcomes.py", "aiohttp aiohttp_socks python_socks socket ssl", "knows what clients raise"),
+    leave("fetch/reuse.py", "aiohttp aiohttp_socks", "refines connectors, and makes none"),
+    leave(
+        "fetch/proxied.py", "aiohttp aiohttp_socks socket ssl", "ways through proxies: the connectors are the guard's"
+    ),
+    leave("api/server.py", "gunicorn socket prometheus_client", "listens"),
+    leave("api/serve.py", "socket getaddrinfo", "listens, and looks up where"),
+    leave("api/metrics.py", "prometheus_client", "writes metrics down, and sends none"),
+    leave("cli/up.py", "http", "asks the API that it has started whether it answers"),
+    leave("cli/run.py", "socket getaddrinfo", "looks names up, to tell of misspelt ones before anything starts"),
+    leave("cli/children.py", "subprocess", "starts workers and the API"),
+    leave("cli/patience.py", "sqlalchemy", "names the type of a database"),
+    leave("drill/site.py", "socket", "listens on this machine, for the drill"),
+    leave("drill/redis_server.py", "subprocess", "starts the drill's own Redis"),
+    leave("drill/tether.py", "execv", "becomes a program of the drill, on this machine"),
+    leave("embedded.py", "subprocess", "starts the embedded Redis"),
+    leave("guardian.py", "subprocess ctypes", "starts what ends with its parent"),
+    leave("extract/apart.py", "subprocess ctypes", "parses pages in another process, which it shuts in"),
+    leave("worker/reader.py", "create_subprocess_exec", "starts that process"),
+    leave("worker/outage.py", "socket", "knows this machine's name"),
+    leave("worker/pulse.py", "socket celery", "knows this machine's name; the broker"),
+    leave("frontier/away.py", "ssl", "knows what TLS with Redis can fail of"),
+    leave("frontier/", "redis", "Redis, which the operator has named"),
+    leave("store/", "sqlalchemy alembic psycopg", "the database, which the operator has named"),
+    leave("wiring.py", "sqlalchemy", "opens the database"),
+    leave("worker/arrival.py", "sqlalchemy", "waits for the database"),
+    leave("worker/", "celery kombu billiard", "the broker, which the operator has named"),
+)
 
 
 def _files() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(SOURCE.rglob("*.py")):
-        yield str(path.relative_to(SOURCE)), ast.parse(path.read_text())
-
-
-def _imported(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
+        yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _called(node: ast.AST) -> str:
@@ -60,19 +75,84 @@ def _called(node: ast.AST) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
-def _can_connect(tree: ast.Module) -> bool:
-    for node in ast.walk(tree):
-        for module in _imported(node):
-            top = module.partition(".")[0]
-            if top in CLIENTS and module not in HARMLESS.get(top, ()):
-                return True
-        if _called(node) in CALLS:
-            return True
-    return False
-
-
 def test_only_these_can_make_connections() -> None:
-    assert {name for name, tree in _files() if _can_connect(tree)} == WHO.keys()
+    """Whoever adds one adds it here, with the reason; whoever takes one away takes it away here."""
+    found = {(file, way) for file, tree in _files() for way in ways_out(tree)}
+    left = {(file, way) for file, way in found if not any(each.covers(file) and way in each.ways for each in LEAVES)}
+    assert left == set()
+    unused = {
+        (each.files, way)
+        for each in LEAVES
+        for way in each.ways
+        if not any(each.covers(file) for file, used in found if used == way)
+    }
+    assert unused == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "way"),
+    [
+        ("import socket", "socket"),
+        ("import socket as harmless\nharmless.create_connection(('h', 1))", "create_connection"),
+        ("from socket import create_connection as look", "create_connection"),
+        ("def late():\n    import _socket", "_socket"),
+        ("from asyncio import open_connection", "open_connection"),
+        ("from asyncio import open_connection as read", "open_connection"),
+        ("import asyncio\nget = asyncio.open_connection", "open_connection"),
+        ("import asyncio.streams as s\ns.open_connection('h', 1)", "open_connection"),
+        ("async def f(loop):\n    await loop.create_connection(p, 'h', 1)", "create_connection"),
+        ("async def f(loop, s):\n    await loop.sock_connect(s, ('h', 1))", "sock_connect"),
+        ("def f(loop):\n    return getattr(loop, 'create_connection')", "create_connection"),
+        ("def f(loop):\n    return loop.create_datagram_endpoint", "create_datagram_endpoint"),
+        ("import redis", "redis"),
+        ("from redis import Redis", "redis"),
+        ("from redis.asyncio import Redis", "redis"),
+        ("import subprocess", "subprocess"),
+        ("from asyncio import create_subprocess_exec", "create_subprocess_exec"),
+        ("import os\nos.system('curl h')", "system"),
+        ("from os import popen", "popen"),
+        ("import aiohttp\naiohttp.request('GET', 'http://h/')", "aiohttp"),
+        ("from aiohttp import request", "aiohttp"),
+        ("from aiohttp.abc import AbstractResolver\nfrom aiohttp import ClientSession", "aiohttp"),
+        ("import requests", "requests"),
+        ("import urllib.request", "urllib"),
+        ("from urllib import request", "urllib"),
+        ("from urllib.request import urlopen", "urllib"),
+        ("import http.client", "http"),
+        ("from http import client", "http"),
+        ("__import__('socket')", "__import__"),
+        ("import importlib\nimportlib.import_module('socket')", "import_module"),
+        ("from importlib import import_module", "import_module"),
+        ("exec('import socket')", "exec"),
+        ("eval(text)", "eval"),
+        ("from logging import handlers", "logging.handlers"),
+        ("import logging.handlers", "logging.handlers"),
+        ("import ctypes", "ctypes"),
+        ("import a_library_of_next_year", "a_library_of_next_year"),
+        ("import multiprocessing.connection", "multiprocessing"),
+    ],
+)
+def test_a_way_around_the_guard_is_seen(source: str, way: str) -> None:
+    assert way in ways_out(ast.parse(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import re\nre.compile('x')",
+        "import asyncio\nasyncio.run(f())",
+        "from urllib.parse import urlsplit",
+        "from http import HTTPStatus",
+        "from redis import exceptions\nfrom redis.exceptions import RedisError",
+        "from aiohttp.abc import AbstractResolver",
+        "from importlib.resources import files",
+        "from . import sibling\nfrom shoal.fetch.guard import Guard",
+        "engine.connect()\n'socket'",
+        "import logging\nlogging.getLogger().handlers",
+    ],
+)
+def test_what_leads_nowhere_is_no_way(source: str) -> None:
+    assert ways_out(ast.parse(source)) == set()
 
 
 def test_only_the_guard_makes_connectors() -> None:
@@ -91,3 +171,19 @@ def test_every_session_has_a_connector_of_the_guards() -> None:
     ]
     assert [name for name, _ in sessions] == ["fetch/http.py"]
     assert all("connector" in given for _, given in sessions)
+
+
+def test_nobody_asks_without_a_session_or_makes_a_connector_in_passing() -> None:
+    found = {(file, name) for file, tree in _files() for node in ast.walk(tree) for name in _shortcuts(node)}
+    assert {(file, name) for file, name in found if not file.startswith("frontier/")} == set()  # Redis has one, too
+    for source in ("aiohttp.request('GET', url)", "from aiohttp import request", "SocksConnector.from_url(url)"):
+        assert any(_shortcuts(node) for node in ast.walk(ast.parse(source)))
+
+
+def _shortcuts(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.ImportFrom):
+        return {alias.name for alias in node.names} & {"request"} if node.module == "aiohttp" else set()
+    if not isinstance(node, ast.Attribute):
+        return set()
+    is_aiohttp = isinstance(node.value, ast.Name) and node.value.id == "aiohttp"
+    return {node.attr} & ({"request", "from_url"} if is_aiohttp else {"from_url"})

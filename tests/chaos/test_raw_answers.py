@@ -6,9 +6,11 @@ The whole way is real: sockets, client, the reading of pages, archive and databa
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Generator
-from contextlib import AsyncExitStack, closing
+from collections.abc import Generator, Sequence
+from contextlib import AsyncExitStack, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
@@ -33,6 +35,7 @@ from shoal.worker.outbound import Outbound
 from shoal.worker.result import Result
 from shoal.worker.visit import Visitor
 from tests.chaos.fleet import Fleet
+from tests.command import REPOSITORY, Shoal, end
 from tests.documents import plain, table
 from tests.guards import guard_of_loopback
 from tests.long import LONG
@@ -48,6 +51,9 @@ SHORT = FetchLimits(
     max_body=20_000,
 )
 ANSWERS = 2_000 if LONG else 200
+OF_A_HOST = 50
+"""A host that answers so badly is asked more rarely: many answers come from many hosts."""
+ENDS = timedelta(minutes=5 if LONG else 2)
 SEED = 6
 PACE = ("--rate", "unlimited", "--parallel", "16", "--no-robots", "--retries", "1", "--timeout", "1")
 TAKEN = ("--field", "title=h1", "--field", "links[]=a@href")
@@ -164,17 +170,21 @@ def test_a_worker_outlives_whatever_servers_send(fleet: Fleet, tmp_path: Path) -
     """A real worker, and a list of URLs each of which is answered in a way of its own."""
     answers = [answer for answer in answers_of_seed(SEED, ANSWERS) if b"Retry-After" not in answer.wire]  # nobody waits
     shoal, listed = fleet.shoal(), tmp_path / "urls.txt"
-    with serve_raw(lambda target: answers[int(target[1:])] if target[1:].isdigit() else GOOD) as server:
-        urls = {server.link(f"/{number}") for number in range(len(answers))}
+    with ExitStack() as stack:
+        urls = {
+            url
+            for first in range(0, len(answers), OF_A_HOST)
+            for url in stack.enter_context(_answering(answers[first : first + OF_A_HOST]))
+        }
         listed.write_text("\n".join(urls), encoding="utf-8")
-        with shoal.running("worker") as worker:
-            fleet.wait_for_worker()
-            before = _fetching(worker.pid)
-            done = shoal.run("scrape", "-f", str(listed), *PACE, *TAKEN, "--detach", "--json")
-            assert done.code == 0, done.err
-            job = done.json["job"]
-            wait_until(lambda: shoal.status(job)["state"] == "finished", within=timedelta(minutes=2))
-            assert _fetching(worker.pid) == before
+        worker = stack.enter_context(_working(shoal, tmp_path / "worker.log"))
+        fleet.wait_for_worker()
+        before = _fetching(worker.pid)
+        done = shoal.run("scrape", "-f", str(listed), *PACE, *TAKEN, "--detach", "--json")
+        assert done.code == 0, done.err
+        job = done.json["job"]
+        wait_until(lambda: shoal.status(job)["state"] == "finished", within=ENDS)
+        assert _fetching(worker.pid) == before
     status = shoal.status(job)
     assert status["reconciles"]
     assert status["counters"]["lost"] == 0
@@ -185,6 +195,32 @@ def test_a_worker_outlives_whatever_servers_send(fleet: Fleet, tmp_path: Path) -
     assert {as_documented(reason) for reason in letters.values()} <= documented() - {"internal_error"}
     assert len(set(letters.values())) > 3, "of many kinds"
     print(len(pages), "pages,", dict(Counter(letters.values()).most_common()))
+
+
+@contextmanager
+def _working(shoal: Shoal, log: Path) -> Generator[subprocess.Popen[str]]:
+    """A worker that writes to a file: of so many failures it says more than a pipe holds that nobody reads."""
+    with log.open("w", encoding="utf-8") as told:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "shoal", "worker"],
+            env=shoal.environment,
+            cwd=REPOSITORY,
+            stdin=subprocess.DEVNULL,
+            stdout=told,
+            stderr=told,
+            text=True,
+        )
+        try:
+            yield worker
+        finally:
+            end(worker)
+
+
+@contextmanager
+def _answering(answers: Sequence[RawAnswer]) -> Generator[list[str]]:
+    """A host, and a URL of it for each answer."""
+    with serve_raw(lambda target: answers[int(target[1:])] if target[1:].isdigit() else GOOD) as server:
+        yield [server.link(f"/{number}") for number in range(len(answers))]
 
 
 def _fetching(worker: int) -> set[int]:

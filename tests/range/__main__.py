@@ -133,7 +133,7 @@ def _job_file(folder: Path) -> Path:
     return job
 
 
-def _proof(bird: Canary) -> list[str]:
+def proof(bird: Canary) -> list[str]:
     """The canaries are alive: each sings when it is asked. Then it is quiet again."""
     for address in PRIVATE:
         socket.create_connection((address, PORT), timeout=5).close()
@@ -155,7 +155,7 @@ def main() -> None:
             serve(StatusSite(to_robots), [PUBLIC[1]], port=PORT, isolated=True),
             name_server(NAME_SERVER, NAMES) as names,
         ):
-            sung = _proof(bird)
+            sung = proof(bird)
             shoal = Shoal(folder / "home", (("SHOAL_EGRESS_ALLOW", ""), ("SHOAL_ADDRESS_PARALLEL", "50")))
             told = {"refusal": _refusal(shoal), "outcomes": _crawl(shoal, folder)}
             counts = {"hits": len(site.hits), "lookups": sum(names.asked.values())}

@@ -7,7 +7,8 @@ are told passes through it where it leaves (`cli.talk`, `api.problems`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from base64 import b64decode
+from collections.abc import Iterable, Iterator
 
 HIDDEN = "***"
 EXAMPLE_LOGIN = "user:password@"
@@ -16,22 +17,41 @@ EXAMPLE_LOGIN = "user:password@"
 _LOGIN = re.compile(r"(?<=://)(?!user:password@)[^/?#\s]*@")
 _LOGIN_WITH_SLASH = re.compile(r"(?<=://)(?!user:password@)[^/?#\s@:\[]*:(?!\d{1,5}(?:[/?#\s]|$))[^\s@]*@")
 """A password that should have been percent-encoded: what follows the colon is no port."""
-_ANY_LOGIN = re.compile(r"//.*@", re.DOTALL)
-_BARE_LOGIN = re.compile(r"[^\s'\"(,\[]*:[^\s'\"]*@(?=[\w\[])")
-_PARAMETER = re.compile(
-    r"((?<![A-Za-z0-9])(?:access_?token|refresh_?token|id_?token|token|api_?key|password|passwd|pwd|passphrase|secret|"
-    r"client_secret|signature|sig|auth|sslpassword|x-amz-(?:signature|security-token|credential))=)[^&#\s'\"]+",
-    re.IGNORECASE,
-)
-_HEADER = re.compile(
-    r"((?<![A-Za-z])(?:proxy-)?authorization|(?<![A-Za-z])(?:set-)?cookie|(?<![A-Za-z])x-api-key)(['\"]?\s*[:=]\s*)[^\r\n]+",
-    re.IGNORECASE,
-)
-_SCHEME = re.compile(r"\b(bearer|basic)\s+(?=[^\s,;]*[\d=])[A-Za-z0-9._~+/-]{6,}=*", re.IGNORECASE)
+_WORD_TO_LOGIN = re.compile(r"(?<!\S)\S*@")
+"""Up to the last @ of a word: within it, whoever looks for one finds one, and nobody looks twice."""
+_BARE_WORD_TO_LOGIN = re.compile(r"(?<![^\s'\"])[^\s'\"]*@(?=[\w\[])")
+_BARE_LOGIN = re.compile(r"(?<![^(,\[])[^(,\[:]*:.*@", re.DOTALL)
+_SCHEME = re.compile(r"\b(bearer|basic)(\s+)([A-Za-z0-9._~+/-]{6,}+=*+)", re.IGNORECASE)
+_BASIC = re.compile(r"\s*basic\s+(\S+)\s*", re.IGNORECASE)
 _OWN_KEY = re.compile(r"\b(shoal_[a-z0-9]{4,20})_[A-Za-z0-9_-]{20,}")
-_ROW = re.compile(r"(DETAIL:\s+)(?:Failing row contains|Key )[^\r\n]+")
+_ROW = re.compile(r"(DETAIL:\s{1,9})(?:Failing row contains|Key )[^\r\n]+")
 _PARAMETERS = re.compile(r"\[parameters: [^\r\n]*")
-_SECRET_NAME = re.compile(r"authorization|cookie|password|secret|api[-_]?key|credential", re.IGNORECASE)
+
+_NAMED = re.compile(
+    r"(?<![A-Za-z0-9_.-])(?:(?<=%)[0-9A-Fa-f]{2})?(?P<name>[A-Za-z0-9_.-]++)"
+    r"(?P<close>(?:\\{0,7}+[\"'])?+)(?:\]|%5[Dd])?+\s*+(?P<sign>(?::|=|%3[Dd])++)>?+"
+)
+"""The name of something and the sign between it and its value: of a parameter, a header, or a field of JSON."""
+_QUOTE = re.compile(r"\s*+(\\{0,7}+[\"'])")
+_CONTAINER = re.compile(r"\s*+[\[{]")
+_LINE = re.compile(r"[ \t]*+([^\r\n]*+)")
+_WORD = re.compile(r"[ \t]*+([^&#\s'\"]*+)")
+_JSON_WORD = re.compile(r"\s*+([^,}\]\s]*+)")
+
+_SECRET_FIELD = re.compile(r"authorization|cookie|password|passwd|secret|api[-_]?key|credential", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"authorization|cookie|passw(?:or)?d|passphrase|secret|api[-_.]?key|credential|jwt|"
+    r"(?:token|signature|session|sess(?:ion)?[-_]?id|pwd|access[-_]?key|private[-_]?key)$|"
+    r"(?:^|[-_.])(?:sig|auth|sid|otp|key)$|^(?:auth[a-z]*[-_])?code$",
+    re.IGNORECASE,
+)
+_NO_SECRET_NAME = re.compile(r"(?:^|[-_.])(?:primary|foreign|sort|cache|routing|public)[-_]?key$", re.IGNORECASE)
+_LONG_HEADER = re.compile(r"authorization|cookie", re.IGNORECASE)
+"""Its value goes on to the end of the line: it has spaces in it."""
+_PLACES = ("headers.", "fields.")
+"""`headers.Cookie: …` is where somebody made a mistake, and which; the value is not told there."""
+_PART = re.compile(r"[._~+/-]")
+_LONGEST_NAME = 200
 
 PLAIN_HEADERS = frozenset(
     {
@@ -61,36 +81,42 @@ def is_plain_header(name: str) -> bool:
 
 def is_secret_name(name: str) -> bool:
     """Does a field of this name hold a secret?"""
-    return _SECRET_NAME.search(name) is not None
+    return _SECRET_FIELD.search(name) is not None
 
 
 def without_secrets(text: str, known: Iterable[str] = ()) -> str:
     """A text for people, without what looks like a secret, and without those that are known."""
-    for secret in known:
+    for secret in _all_forms(known):
         text = text.replace(secret, HIDDEN)
     if "@" in text:
-        text = _LOGIN.sub(f"{HIDDEN}@", _LOGIN_WITH_SLASH.sub(f"{HIDDEN}@", text))
+        text = _WORD_TO_LOGIN.sub(_word_without_login, text)
     text = _OWN_KEY.sub(rf"\1_{HIDDEN}", text)
-    text = _HEADER.sub(rf"\1\2{HIDDEN}", text)
-    text = _SCHEME.sub(rf"\1 {HIDDEN}", text)
+    text = _SCHEME.sub(_hidden_scheme, text)
     text = _PARAMETERS.sub(f"[parameters: {HIDDEN}]", _ROW.sub(rf"\1{HIDDEN}", text))
     return without_parameters(text)
 
 
-def without_parameters(url: str) -> str:
-    """A URL, or a text with URLs, without the values of parameters that are secrets by their names."""
-    return _PARAMETER.sub(rf"\1{HIDDEN}", url) if "=" in url else url
+def without_parameters(text: str) -> str:
+    """A URL or a text without the values of parameters, headers and JSON fields whose names say: a secret."""
+    parts, done = list[str](), 0
+    for start, end in _secret_values(text):
+        if end > done:
+            if start > done or not parts:
+                parts += (text[done:start], HIDDEN)
+            done = end
+    return "".join((*parts, text[done:])) if parts else text
 
 
 def without_login(url: str) -> str:
     """The URL of a server of ours, whatever is wrong with it: nothing that may be a user name or a password."""
-    return without_parameters(_ANY_LOGIN.sub(f"//{HIDDEN}@", url, count=1))
+    start, end = url.find("//"), url.rfind("@")
+    return without_parameters(f"{url[:start]}//{HIDDEN}{url[end:]}" if 0 <= start < end else url)
 
 
 def without_bare_login(text: str) -> str:
     """Like `without_secrets`, for a place where a host may stand without its scheme: `user:password@host`."""
     plain = without_secrets(text)
-    return _BARE_LOGIN.sub(_hidden_login, plain) if "@" in plain else plain
+    return _BARE_WORD_TO_LOGIN.sub(_bare_word_without_login, plain) if "@" in plain else plain
 
 
 def visible(text: str, *, lines: bool = False) -> str:
@@ -108,8 +134,89 @@ def encodable(text: str) -> str:
     return text if text.isascii() else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def _all_forms(known: Iterable[str]) -> list[str]:
+    """The secrets, and the passwords that some of them are made of; long ones first, since they may hold short ones."""
+    found = {secret for secret in known if secret}
+    for secret in tuple(found):
+        found.update(_decoded(secret))
+    return sorted(found, key=len, reverse=True)
+
+
+def _decoded(secret: str) -> tuple[str, ...]:
+    """What `Basic …` says, which servers repeat when they do not like it: both together, and the password."""
+    if not (packed := _BASIC.fullmatch(secret)):
+        return ()
+    try:
+        login = b64decode(packed[1] + "=" * (-len(packed[1]) % 4)).decode("utf-8", "replace")
+    except ValueError:
+        return (packed[1],)
+    return tuple(part for part in (packed[1], login, login.partition(":")[2]) if part)
+
+
+def _word_without_login(match: re.Match[str]) -> str:
+    return _LOGIN.sub(f"{HIDDEN}@", _LOGIN_WITH_SLASH.sub(f"{HIDDEN}@", match[0]))
+
+
+def _bare_word_without_login(match: re.Match[str]) -> str:
+    return _BARE_LOGIN.sub(_hidden_login, match[0], count=1)
+
+
 def _hidden_login(match: re.Match[str]) -> str:
     return match[0] if match[0].endswith(EXAMPLE_LOGIN) else f"{HIDDEN}@"
+
+
+def _hidden_scheme(match: re.Match[str]) -> str:
+    """Unless an English word follows."""
+    scheme, blank, word = match.groups()
+    parts = [part for part in _PART.split(word) if part]
+    is_word = all(part.isalpha() and (part[1:] == part[1:].lower() or part.isupper()) for part in parts)
+    return match[0] if is_word else f"{scheme}{blank}{HIDDEN}"
+
+
+def _secret_values(text: str) -> Iterator[tuple[int, int]]:
+    """(start, end) of every value whose name says that it is a secret, whatever stands around it."""
+    ends = dict.fromkeys((_LINE, _WORD, _JSON_WORD), 0)
+    """How far the last value of a kind went: names within it have no other end, and nobody looks twice."""
+    for match in _NAMED.finditer(text) if "=" in text or ":" in text or "%3" in text else ():
+        name, at = match["name"][-_LONGEST_NAME:], match.end()
+        if not _is_secret(name) or (_is_bare(match) and name.startswith(_PLACES)):
+            continue
+        kind = _kind_of(name, match)
+        if kind is not _LINE and (quote := _QUOTE.match(text, at)):
+            yield quote.end(), _end_of_quoted(text, quote.end(), quote[1])
+        elif kind is _JSON_WORD and _CONTAINER.match(text, at):
+            yield at, len(text)
+        elif kind and at < ends[kind]:
+            yield at, ends[kind]
+        elif kind and (value := kind.match(text, at)):
+            ends[kind] = value.end()
+            yield value.span(1)
+
+
+def _kind_of(name: str, match: re.Match[str]) -> re.Pattern[str] | None:
+    """How far a value goes that is not in quotes; None: only one in quotes is a value."""
+    if _LONG_HEADER.search(name):
+        return _LINE
+    if _is_bare(match):
+        return _LINE if "-" in name else None
+    return _JSON_WORD if match["sign"].startswith(":") else _WORD
+
+
+def _is_secret(name: str) -> bool:
+    return _SECRET_NAME.search(name) is not None and not _NO_SECRET_NAME.search(name)
+
+
+def _is_bare(match: re.Match[str]) -> bool:
+    """`name: value` as in a head, a list for people, or the telling of a mistake; not `"name": value`."""
+    return match["sign"].startswith(":") and not match["close"]
+
+
+def _end_of_quoted(text: str, at: int, quote: str) -> int:
+    """Where the same quote stands again that is not escaped; else everything is within it."""
+    end = text.find(quote, at)
+    while end > at and text[end - 1] == "\\":
+        end = text.find(quote, end + 1)
+    return len(text) if end < 0 else end
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -1,0 +1,71 @@
+"""Every forbidden place, over every path by which somebody could send a fleet there: nobody is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.range.__main__ import HOSTS, PRIVATE
+from tests.range.crossing import ANSWERS, PLACES, PROXIES, REDIRECTS, ROBOTS
+from tests.range.network import run_in_namespace
+
+PATHS = ("start", "link", "redirect", "robots", "dns", "proxy", *(f"through {pool}" for pool in PROXIES))
+SOURCE = Path(__file__).parent.parent.parent / "src" / "shoal"
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    done = run_in_namespace("tests.range.crossing", timeout_s=280)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("path", PATHS)
+def test_no_canary_is_asked(path: str, found: dict[str, Any]) -> None:
+    assert found["paths"][path]["asked"] == []
+    assert found["paths"].keys() == set(PATHS)
+
+
+def test_the_canaries_would_be_heard(found: dict[str, Any]) -> None:
+    assert sorted(found["sung"]) == sorted(PRIVATE)
+    assert set(found["open"]) == {"10.0.0.1"}  # where the operator has opened the network
+
+
+def test_all_places_were_tried_over_each_path(found: dict[str, Any]) -> None:
+    paths = found["paths"]
+    start, own = paths["start"], paths["proxy"]
+    assert start["jobs"] == len(PLACES) == len(start["refused"]) + len(start["outcomes"])
+    assert set(start["outcomes"].values()) == {"blocked_address"}
+    assert own["jobs"] == len(own["refused"]) == 3 * len(HOSTS)
+    assert {paths["link"]["outcomes"][url] for url in ("http://10.0.0.1/", "http://[::1]/")} == {"blocked_address"}
+    assert {paths["redirect"]["outcomes"][url] for url in REDIRECTS} == {"302", "bad_redirect"}
+    assert {paths["robots"]["outcomes"][url] for url in ROBOTS} == {"robots_unreachable", "200"}
+    names = [paths["dns"]["outcomes"][url] for url in ANSWERS]
+    assert names == ["blocked_address"] * len(PRIVATE) + ["200"] * len(PRIVATE)  # over the address that may be asked
+
+
+@pytest.mark.parametrize("pool", PROXIES)
+def test_through_a_proxy_likewise(pool: str, found: dict[str, Any]) -> None:
+    path = found["paths"][f"through {pool}"]
+    assert path["passed"] > len(REDIRECTS)
+    assert {*REDIRECTS, *ROBOTS, *ANSWERS} <= path["outcomes"].keys()
+    assert {path["outcomes"][url] for url in ANSWERS[: len(PRIVATE)]} == {"blocked_address"}
+
+
+def test_proxies_are_asked_for_nothing_that_is_forbidden(found: dict[str, Any]) -> None:
+    hosts = {
+        way.partition(" ")[2].removeprefix("http://").partition("/")[0].partition(":")[0] for way in found["passed"]
+    }
+    assert {host for host in hosts if not host.endswith(".test")} == {"45.33.32.156", "45.33.32.157"}
+    assert not [host for host in hosts if host.startswith(("answer", "inside", "six", "twofold"))]
+
+
+def test_whoever_writes_another_path_out_crosses_it_here() -> None:
+    """Sitemaps, webhooks and browsers fetch as well, once they are there: then they belong among the paths above."""
+    words = ("sitemap", "webhook", "callback", "browser", "render")
+    modules = {path.stem for path in SOURCE.rglob("*.py")} | {path.name for path in SOURCE.rglob("*") if path.is_dir()}
+    assert {name for name in modules if any(word in name for word in words)} == set()
