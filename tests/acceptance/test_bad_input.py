@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,33 @@ def test_a_malformed_url_in_a_list_is_named_by_its_line(shoal: Shoal, tmp_path: 
     listed = tmp_path / "urls.txt"
     listed.write_text(f"{URL}\n\nhttp://[::1/\n{URL}a\nnonsense\n")
     _refused(shoal.run("scrape", "-f", str(listed)), "2 of 4", "urls.txt, line 3", "urls.txt, line 5")
+
+
+def test_all_that_is_wrong_with_a_list_is_named_at_once_by_its_lines(shoal: Shoal, tmp_path: Path) -> None:
+    listed = tmp_path / "urls.txt"
+    listed.write_text(f"{URL}\n# inside\nhttp://10.0.0.1/\nnonsense\nhttp://169.254.169.254/x\n")
+    done = shoal.run("scrape", "http://192.168.0.1/", "-f", str(listed))
+    _refused(done, "4 of 5 URLs cannot be used", "  - 192.168.0.1 is not on the internet")
+    _refused(done, "urls.txt, line 3: 10.0.0.1 is", "urls.txt, line 4: not an", "urls.txt, line 5: 169.254.169.254 is")
+
+
+def test_the_urls_of_a_job_file_are_named_by_their_lines(shoal: Shoal, tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(f"urls:\n  - {URL}\n  - nonsense\n  - http://10.0.0.1/\n")
+    done = shoal.run("crawl", "-j", str(job))
+    _refused(done, "2 of 3 URLs", "job.yaml, line 3: not an absolute URL", "job.yaml, line 4: 10.0.0.1 is not")
+    _refused(shoal.run("crawl", "-j", str(job), "nonsense"), "this URL cannot be used:\n  - not an absolute URL")
+
+
+def test_this_machine_through_a_proxy_is_refused_with_the_way_out(shoal: Shoal) -> None:
+    closed = replace(shoal, extra=(*shoal.extra, ("SHOAL_EGRESS_ALLOW", "")))
+    done = closed.run("crawl", URL, "--proxy", "http://127.0.0.1:9")
+    _refused(done, "127.0.0.1 is this machine, which is not asked through a proxy", "leave the proxy out")
+
+
+def test_a_port_in_the_list_of_what_may_be_asked(shoal: Shoal) -> None:
+    done = replace(shoal, extra=(("SHOAL_EGRESS_ALLOW", "127.0.0.1:8080"),)).run("jobs")
+    _refused(done, "SHOAL_EGRESS_ALLOW: '127.0.0.1:8080' has a port in it", "write 127.0.0.1")
 
 
 def test_an_empty_list(shoal: Shoal, tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.command import Done, Shoal, a_home
+from tests.command import Done, Shoal, a_home, wait_for_nobody
 from tests.site.bookshop import Bookshop
+from tests.site.generated import StatusSite
+from tests.site.reply import page
 from tests.site.server import Server, serve
 
 FIELDS = ("--field", "title=h1", "--field", "price=.price", "--field", "image=img@src", "--field", "tags[]=.tag")
@@ -137,3 +139,23 @@ def test_jobs_and_status_know_the_crawl_after_its_end(crawled: Crawled) -> None:
     text = crawled.shoal.run("status", crawled.job).out
     assert f"{status['pages']} pages" in text
     assert "http_404" in text
+
+
+def test_a_second_crawl_in_the_same_home_has_the_figures_of_the_first(shoal: Shoal) -> None:
+    with serve(StatusSite({"/": [page('<a href="/b">b</a>')], "/b": [page("b")]})) as site:
+        first = shoal.run("crawl", site.url, "--no-robots", "--json")
+        wait_for_nobody(shoal)  # the embedded Redis as well: the second crawl starts it anew
+        second = shoal.run("crawl", site.url, "--no-robots", "--json")
+    assert (first.code, second.code) == (0, 0), second.err
+    assert first.json["counters"]["duplicates"] == 0
+    assert second.json["counters"] == first.json["counters"]
+    assert "found 2 links: 2 taken, 0 seen before" in second.err
+
+
+def test_a_page_that_could_not_be_read_is_in_the_summary(shoal: Shoal) -> None:
+    with serve(StatusSite({"/": [page("<div>" * 100_000)]})) as site:
+        done = shoal.run("crawl", site.url, "--no-robots", "--json")
+    assert done.code == 0, done.err
+    assert done.json["reasons"] == {"done:too_complex": 1}
+    assert "finished: 1 page, " in done.err
+    assert "not read in full, so that links or fields of them are missing: too_complex 1" in done.err

@@ -66,6 +66,7 @@ def test_who_names_a_host_of_this_machine_may_crawl_it_and_nothing_else_there(sh
     assert [(letter["url"], letter["reason"]) for letter in letters] == [(away, "blocked_address")]
     assert done.json["counters"]["done"] == 3
     assert bird.asked == []
+    assert f"--host {host} is on this machine, and links alone do not open it: give a URL of it as well" in done.err
 
 
 @pytest.mark.parametrize(

@@ -157,3 +157,9 @@ def test_with_a_key_the_world_may_come(shoal: Shoal) -> None:
             ask(f"{url}/api/v1/jobs")
         refused.value.close()
         assert refused.value.code == 401
+
+
+def test_it_says_at_once_that_it_starts(shoal: Shoal) -> None:
+    with shoal.running("up", "--port", "0") as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "starting: Redis, the API and the workers …\n"

@@ -38,6 +38,13 @@ def test_nothing_is_lost_or_doubled_in_a_short_drill(shoal: Shoal) -> None:
     }
 
 
+def test_the_verdict_of_a_single_run_is_on_standard_output(shoal: Shoal) -> None:
+    done = shoal.run("drill", "--urls", "20", "--hosts", "1", "--workers", "1", "--rate", "50", "--faults", "0")
+    assert done.code == 0, done.err
+    assert done.out.rstrip().endswith("every promise was kept")
+    assert "seed 1: 20 URLs on 1 host, 1 worker, 0 faults" in done.err
+
+
 @pytest.fixture
 def scratch() -> Generator[Path]:
     """Not below the test's own folder, whose name is too long for a socket."""
@@ -50,8 +57,9 @@ def test_a_drill_that_is_interrupted_leaves_nothing_behind(shoal: Shoal, scratch
     with there.running(*SHORT, "--urls", "3000", "--faults", "0") as process:
         wait_until(lambda: len(_of(scratch)) >= 3, within=timedelta(seconds=30))
         process.send_signal(signal.SIGINT)
-        process.wait(20)
+        _, err = process.communicate(timeout=20)
     assert process.returncode == 130
+    assert "stopped in the middle of seed 1, which proves nothing; no run was complete before it" in err
     assert _of(scratch) == []
     assert list(scratch.iterdir()) == []
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shoal.api.schemas import ONLY_HERE
 from shoal.core.spec import JobSpec
 from tests.contract.api import Desk, a_desk, told
 
@@ -66,3 +67,18 @@ def test_what_the_operator_has_allowed_is_taken(valkey_url: str, tmp_path: Path)
     with a_desk(valkey_url, tmp_path / "home", egress_allow="10.0.0.0/8,localhost") as desk:
         for url, status in (("http://10.0.0.1/", 202), ("http://localhost/", 202), ("http://127.0.0.1/", 422)):
             assert desk.post("jobs", {"urls": [url]}).status_code == status, url
+
+
+def test_what_is_no_url_and_what_is_forbidden_are_named_together(desk: Desk) -> None:
+    answer = desk.post("jobs", {"urls": ["nonsense", "https://books.example/", "http://10.0.0.1/"]})
+    assert answer.status_code == 422
+    assert [problem["field"] for problem in answer.get_json()["errors"]] == ["urls.0", "urls.2"]
+
+
+def test_nobody_is_told_to_say_elsewhere_that_he_is_at_this_machine(desk: Desk) -> None:
+    job = desk.submit("https://books.example/")
+    body = {"local": ["127.0.0.1"]}
+    for answer in (desk.post("scrape", {"url": "https://books.example/", **body}), desk.patch(f"jobs/{job}", body)):
+        assert answer.status_code == 422
+        (problem,) = answer.get_json()["errors"]
+        assert (problem["field"], problem["detail"]) == ("local", ONLY_HERE)

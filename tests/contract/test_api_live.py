@@ -8,7 +8,7 @@ import threading
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -75,6 +75,18 @@ def test_who_waits_gets_the_page(desk: Desk) -> None:
     assert answer.headers["Location"] == f"/api/v1/jobs/{scraped['id']}" == scraped["links"]["self"]
     assert scraped["request_id"] == answer.headers["X-Request-ID"]
     assert desk.get(scraped["page"]["body"]).get_data() == b"<h1>hello</h1>"
+
+
+def test_who_waits_is_told_that_the_page_was_not_read_in_full(desk: Desk) -> None:
+    def unread(lease: Lease) -> Result:
+        found = page(lease)
+        return replace(found, settlement=replace(found.settlement, reason="too_complex"))
+
+    with _working(desk, unread):
+        scraped = told(desk.post("scrape?wait=10", {"url": URL, "fields": {"title": "h1"}}))
+    assert (scraped["state"], scraped["page"]["url"], scraped["item"]) == ("finished", URL, None)
+    assert (scraped["error"]["url"], scraped["error"]["reason"]) == (URL, "too_complex")
+    assert "not read in full" in scraped["error"]["detail"]
 
 
 def test_a_real_slice_answers_who_waits_and_its_rows_carry_the_request_id(valkey_url: str, tmp_path: Path) -> None:

@@ -66,10 +66,15 @@ def refuse_values(exc: ValidationError) -> Response:
     if exc.title in (schemas.JobPath.__name__, schemas.PagePath.__name__):
         return problem(404, "there is no such job or page: ids look different")
     model: type[BaseModel] = getattr(schemas, exc.title, BaseModel)
-    flaws = flaws_of(exc, values, model)
+    flaws = [_never_here(flaw) for flaw in flaws_of(exc, values, model)]
     if model is schemas.JobBody:
         flaws += _url_flaws(values.get("urls"))
     return problem(422, _sum_up(flaws), flaws=flaws)
+
+
+def _never_here(flaw: Flaw) -> Flaw:
+    """What no request can set is not to be tried with another one."""
+    return Flaw(flaw.place, schemas.ONLY_HERE) if flaw.place == "local" else flaw
 
 
 def _url_flaws(urls: object) -> list[Flaw]:

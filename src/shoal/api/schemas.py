@@ -35,10 +35,14 @@ def _name_of_a_pool(value: object) -> object:
     return value
 
 
+ONLY_HERE = "only on the command line; the operator allows addresses with SHOAL_EGRESS_ALLOW"
+"""Of `local`."""
+
+
 def _nothing(value: object) -> object:
     """Who sends a job over the network is not at this machine's command line."""
     if value:
-        raise ValueError("only on the command line; the operator allows addresses with SHOAL_EGRESS_ALLOW")
+        raise ValueError(ONLY_HERE)
     return value
 
 

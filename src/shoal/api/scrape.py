@@ -60,9 +60,23 @@ def _scraped(row: JobRow, url: str) -> dict[str, Any]:
         "request_id": row.request_id,
         "page": present.page(*page) if page else None,
         "item": items[0][1].data if items else None,
-        "error": None if page or not row.state.ended else _error(row.id, url),
+        "error": _partly(row, url) if page else _error(row.id, url) if row.state.ended else None,
         "links": present.links(row.id),
     }
+
+
+def _partly(row: JobRow, url: str) -> dict[str, Any] | None:
+    """Why a page that is there may hold more than was found in it."""
+    reasons = [reason for name in (row.status.reasons if row.status else {}) if (reason := _in_part(name))]
+    if not reasons:
+        return None
+    detail = "the page is stored, but was not read in full: links or fields of it may be missing"
+    return {"url": url, "reason": reasons[0], "detail": detail, "attempts": 1}
+
+
+def _in_part(name: str) -> str:
+    outcome, _, reason = name.partition(":")
+    return reason if outcome == "done" and reason != "redirect" else ""
 
 
 def _error(job: str, url: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.talk import print_json, say
+from shoal.cli import talk
+from shoal.cli.talk import counted, print_json, say
 
 if TYPE_CHECKING:
     from shoal.drill.plan import Plan
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from shoal.drill.run import Moment, Show
 
 PLAIN_EVERY_S = 5.0
+INTERRUPTED = 130
 
 Urls = Annotated[int, typer.Option(min=1, help="Pages of the site.")]
 Hosts = Annotated[int, typer.Option(min=1, max=200, help="Hosts that they are on.")]
@@ -70,14 +72,26 @@ def drill(
 
     kinds = kinds_for(only or (), losses=flush is not False)
     first = Plan(urls, hosts, workers, faults, seed, lease, rate, kinds, not only if flush is None else flush)
+    done: list[Run] = []
+    stopped = False
     with _termination_as_interrupt():
-        done = [_one(plan, keep=keep, quiet=json) for plan in _plans(first, runs, minutes)]
-    holds = all(run.verdict.holds for run in done)
+        try:
+            for plan in _plans(first, runs, minutes):
+                done.append(_one(plan, keep=keep, quiet=json))  # noqa: PERF401 - an interrupt leaves those before
+        except KeyboardInterrupt:
+            stopped = True
+    holds = all(run.verdict.holds for run in done) and not stopped
     if json:
         print_json({"holds": holds, "runs": [run_json(run) for run in done]})
     elif len(done) > 1:
-        print(f"\n{summary_table(done)}\n{sum(run.verdict.holds for run in done)} of {len(done)} runs hold")
-    raise typer.Exit(0 if holds else 1)
+        talk.show(f"\n{summary_table(done)}\n{sum(run.verdict.holds for run in done)} of {len(done)} runs hold")
+    if stopped:
+        say(f"stopped in the middle of seed {first.seed + len(done)}, which proves nothing; {_ended(done)} before it")
+    raise typer.Exit(INTERRUPTED if stopped else 0 if holds else 1)
+
+
+def _ended(done: Sequence[Run]) -> str:
+    return counted(len(done), "run") if done else "no run was complete"
 
 
 def _plans(first: Plan, runs: int, minutes: float | None) -> Iterator[Plan]:
@@ -94,16 +108,26 @@ def _one(plan: Plan, *, keep: bool, quiet: bool) -> Run:
     from shoal.drill.verdict import judge
 
     with _scratch(keep=keep) as scratch:
-        say(f"seed {plan.seed}: {plan.urls} URLs on {plan.hosts} hosts, {plan.workers} workers, {plan.faults} faults")
+        say(f"seed {plan.seed}: {_extent(plan)}; Ctrl-C stops, and leaves nothing behind")
         with _progress() as show:
             evidence = run_drill(plan, scratch.folder, show)
         run = Run(evidence, judge(evidence))
         scratch.keep |= not run.verdict.holds
     if not quiet:
-        print(f"\n{fault_table(run)}\n\n{verdict_table(run)}\n")
-    for problem in run.verdict.problems:
-        say(f"  ✗ {problem}")
+        talk.show(f"\n{fault_table(run)}\n\n{verdict_table(run)}\n\n{verdict_lines(run)}")
     return run
+
+
+def verdict_lines(run: Run) -> str:
+    """What came of a run in a word, and every promise that was broken."""
+    if run.verdict.holds:
+        return "every promise was kept"
+    return "\n".join(["promises were broken:", *(f"  ✗ {problem}" for problem in run.verdict.problems)])
+
+
+def _extent(plan: Plan) -> str:
+    where = f"{counted(plan.urls, 'URL')} on {counted(plan.hosts, 'host')}"
+    return f"{where}, {counted(plan.workers, 'worker')}, {counted(plan.faults, 'fault')}"
 
 
 class _Scratch:
@@ -144,7 +168,7 @@ class _Line:
         self._next = now + (0.2 if self._live else PLAIN_EVERY_S)
         faults = f"fault {moment.injected} of {moment.faults}"
         what = f": {', '.join(moment.under_way)}" if moment.under_way else ""
-        text = f"{moment.seconds:5.1f} s  {moment.stored} of {moment.urls} pages  {faults}{what}"
+        text = f"{moment.seconds:5.1f} s  {moment.stored} of {counted(moment.urls, 'page')}  {faults}{what}"
         if self._live:
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()

@@ -13,7 +13,7 @@ from shoal.cli.interrupts import Interrupts
 from shoal.cli.outage import SLOW_S, Outage, Question, ask_until_answered
 from shoal.cli.output import Writer, open_writer
 from shoal.cli.progress import Display, live_display, summary
-from shoal.cli.talk import print_json, say, status_json
+from shoal.cli.talk import counted, print_json, say, status_json
 from shoal.cli.view import View, format_of
 from shoal.core.model import JobState, JobStatus
 from shoal.core.spec import JobSpec
@@ -208,7 +208,7 @@ def _tell(platform: Platform, status: JobStatus, view: View, tail: Tail | None) 
         for text in summary(status):
             say(text)
         if tail and view.output != "-":
-            say(f"  {tail.written} results in {view.output}")
+            say(f"  {counted(tail.written, 'result')} in {view.output}")
         if status.state is JobState.FINISHED and status.counters.done == status.redirects:
             _tell_why(platform, status.job)
         say(_next_step(status, view))

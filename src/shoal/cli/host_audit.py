@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.cli.output import open_writer
+from shoal.cli.talk import counted
 from shoal.core.host_name import asked_host
 from shoal.core.manners import most_within
 from shoal.core.redact import visible
@@ -127,7 +128,7 @@ def _lines(host: str, period: Period, summary: Summary, last: Sequence[Entry]) -
     if not summary.requests or summary.first_ms is None or summary.last_ms is None:
         return [f"{host} was not asked for anything {period}"]
     return [
-        f"{host}: {_requests(summary.requests)} {period}",
+        f"{host}: {counted(summary.requests, 'request')} {period}",
         f"  first, last       {iso(summary.first_ms)}, {iso(summary.last_ms)}",
         f"  most in a second  {summary.busiest_second}; the highest limit in force was {_bound(summary.limits)}",
         f"  most in a minute  {summary.busiest_minute}",
@@ -145,7 +146,10 @@ def _section(title: str, found: Sequence[tuple[str, Span]]) -> list[str]:
     width = max((len(what) for what, _ in found), default=0)
     return [
         title,
-        *(f"  {what:<{width}}  {_requests(s.requests)}, {iso(s.first_ms)} to {iso(s.last_ms)}" for what, s in found),
+        *(
+            f"  {what:<{width}}  {counted(s.requests, 'request')}, {iso(s.first_ms)} to {iso(s.last_ms)}"
+            for what, s in found
+        ),
     ]
 
 
@@ -193,10 +197,6 @@ def _entry_line(entry: Entry) -> str:
 
 def _status(status: int) -> str:
     return str(status) if status else "no answer"
-
-
-def _requests(count: int) -> str:
-    return "1 request" if count == 1 else f"{count:,} requests"
 
 
 # --- for programs ----------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,8 +14,8 @@ import yaml
 from shoal.core.field import split_option
 from shoal.core.proxies import SOURCES, ProxyPool
 from shoal.core.spec import JobSpec, read_spec
-from shoal.core.url import describe_problems, parse
-from shoal.errors import BadSpec, BadUrl, InputError
+from shoal.core.url import describe_problems
+from shoal.errors import BadSpec, BadUrls, InputError
 from shoal.proxy_pools import with_list
 
 
@@ -45,7 +46,16 @@ def _problem_of(exc: yaml.YAMLError) -> str:
     return re.sub(r"\b(alias|anchor|tag|handle|directive) '.*'", r"\1", problem) if problem else "it cannot be read"
 
 
-def read_url_list(path: str) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A URL as somebody has written it, and where."""
+
+    url: str
+    place: str = ""
+    """Nothing for what stands in the command itself."""
+
+
+def read_url_list(path: str) -> list[Written]:
     """URLs from a file, or from standard input for `-`: one a line; empty lines and # comments are skipped."""
     name = "standard input" if path == "-" else path
     try:
@@ -57,18 +67,21 @@ def read_url_list(path: str) -> list[str]:
     wanted = [(number, line) for number, line in lines if line and not line.startswith("#")]
     if not wanted:
         raise InputError(f"{name} has no URLs in it: write one a line")
-    problems = [problem for number, line in wanted if (problem := _problem(name, number, line))]
-    if problems:
-        raise BadUrl(describe_problems(problems, len(wanted)))
-    return [line for _, line in wanted]
+    return [Written(line, f"{name}, line {number}") for number, line in wanted]
 
 
-def _problem(name: str, number: int, line: str) -> str | None:
-    try:
-        parse(line)
-    except BadUrl as exc:
-        return f"{name}, line {number}: {exc}"
-    return None
+def places_in(path: Path) -> list[str]:
+    """Where the URLs of a job file stand in it; nothing when that cannot be told."""
+    root = cast(Any, yaml).compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)  # which has no types
+    lists = [value.value for key, value in root.value if key.value == "urls" and isinstance(value, yaml.SequenceNode)]
+    return [f"{path}, line {url.start_mark.line + 1}" for url in (lists[-1] if lists else ())]
+
+
+def placed(exc: BadUrls, places: Sequence[str], total: int) -> BadUrls:
+    """The same error about a list of so many URLs, with where each was written as far as that is known."""
+    known = places if len(places) == total else [""] * total
+    told = [f"{known[number]}: {problem}" if known[number] else problem for number, problem in exc.problems]
+    return BadUrls(describe_problems(told, total), exc.problems)
 
 
 def read_headers(options: Iterable[str]) -> dict[str, str]:

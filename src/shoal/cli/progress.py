@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
 
-from shoal.cli.talk import human_bytes, human_seconds, say
+from shoal.cli.talk import counted, human_bytes, human_seconds, say
 from shoal.core.model import JobStatus
 from shoal.core.trouble import explain
 
@@ -134,27 +134,39 @@ def failures(status: JobStatus) -> list[tuple[str, int]]:
     return sorted(found, key=lambda pair: -pair[1])
 
 
+def read_in_part(status: JobStatus) -> list[tuple[str, int]]:
+    """Why pages that were stored may hold more than was found in them, the most frequent first."""
+    done = [(name.partition(":")[2], count) for name, count in status.reasons.items() if name.startswith("done:")]
+    return sorted((pair for pair in done if pair[0] != "redirect"), key=lambda pair: -pair[1])
+
+
 def summary(status: JobStatus) -> list[str]:
     """What to say when a job has stopped."""
     c = status.counters
     seconds = status.elapsed.total_seconds()
     speed = f", {c.done / seconds:.1f} pages/s" if seconds else ""
-    moved = f" and {status.redirects} redirects" if status.redirects else ""
+    moved = f" and {counted(status.redirects, 'redirect')}" if status.redirects else ""
     lines = [
-        f"{status.state.value}: {c.done - status.redirects} pages{moved}, "
+        f"{status.state.value}: {counted(c.done - status.redirects, 'page')}{moved}, "
         f"{human_bytes(c.received)} in {human_seconds(seconds)}{speed}",
-        f"  found {c.seen + c.duplicates} links: {c.admitted} taken, {c.duplicates} seen before, {c.filtered} left out",
+        f"  found {counted(c.seen + c.duplicates, 'link')}: {c.admitted} taken, {c.duplicates} seen before, "
+        f"{c.filtered} left out",
     ]
     if reasons := failures(status):
         told = ", ".join(f"{reason} {count}" for reason, count in reasons[:6])
         lines.append(f"  not fetched: {told}")
+    if partly := read_in_part(status):
+        told = ", ".join(f"{reason} {count}" for reason, count in partly)
+        lines.append(f"  stored, but not read in full, so that links or fields of them are missing: {told}")
     if left := status.reasons.get("filtered:redirect_other_host"):
-        lines.append(f"  {left} redirects led to other hosts and were not followed; name these with --host")
+        led = counted(left, "redirect")
+        lines.append(f"  {led} to other hosts not followed; name these with --host, those on this machine as URLs")
     for reason, flag in BUDGETS.items():
         if count := status.reasons.get(f"filtered:{reason}"):
-            lines.append(f"  stopped by {flag}: {count} links were not fetched")
+            lines.append(f"  stopped by {flag}: {counted(count, 'link')} not fetched")
     if c.retries or c.lost:
-        lines.append(f"  retried {c.retries} times" + (f", {c.lost} leases lost" if c.lost else ""))
+        lost = f", {counted(c.lost, 'lease')} lost" if c.lost else ""
+        lines.append(f"  retried {counted(c.retries, 'time')}{lost}")
     if c.pending:
         lines.append(f"  still waiting: {c.pending}")
     if paused := explain(status.troubles):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli import options as opt
-from shoal.cli.talk import human_bytes, print_json, say
+from shoal.cli.talk import counted, human_bytes, print_json, say
 from shoal.core.model import JobState
 from shoal.core.values import read_duration
 from shoal.errors import InputError
@@ -133,7 +133,10 @@ def _prune(platform: Platform, found: Sequence[Weight], *, dry_run: bool, yes: b
         removal.remove(job)
     for weight in found:
         removal.begin(weight.job)
-    say(f"removed {_jobs(removal.removed)}" + (f"; {removal.left} left to the housekeeping" if removal.left else ""))
+    say(
+        f"removed {counted(removal.removed, 'job')}"
+        + (f"; {removal.left} left to the housekeeping" if removal.left else "")
+    )
     return {**report, "removed": removal.removed, "left": removal.left}
 
 
@@ -180,19 +183,19 @@ class Removal:
     def _tell(self, job: str) -> None:
         if time.monotonic() - self._told_at >= TOLD_EVERY_S:
             self._told_at = time.monotonic()
-            say(f"{_jobs(self.removed)} removed so far; at {job}")
+            say(f"{counted(self.removed, 'job')} removed so far; at {job}")
 
 
 def _show(platform: Platform, found: Sequence[Weight], tell: Callable[[str], None]) -> None:
     for weight in found[:SHOWN]:
         job = weight.job
         ended = datetime.fromtimestamp(job.ended_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
-        size = f"{weight.pages} pages, {human_bytes(weight.bytes)}"
+        size = f"{counted(weight.pages, 'page')}, {human_bytes(weight.bytes)}"
         tell(f"{job.id}  {job.state.value:9}  ended {ended} UTC  {size}  {job.name}".rstrip())
     if len(found) > SHOWN:
         tell(f"… and {len(found) - SHOWN} more")
     if unfinished := platform.retention.given_up():
-        tell(f"{_jobs(len(unfinished))} deleted before and not removed yet")
+        tell(f"{counted(len(unfinished), 'job')} deleted before and not removed yet")
     tell(_sum(found) if found else "no job that fits has ended longer ago than that" + _not_ended(platform))
 
 
@@ -201,18 +204,18 @@ def _not_ended(platform: Platform) -> str:
     rows = [row for row in platform.control.jobs(LOOK_AT) if row.status is None or row.status.ended_ms is None]
     counts = Counter(row.state for row in rows)
     told = [f"{count} {state.value}" + (HELD if state.ended else "") for state, count in counts.items()]
-    return f"; {_jobs(len(rows))} not ended yet: {', '.join(told)}" if rows else ""
+    return f"; {counted(len(rows), 'job')} not ended yet: {', '.join(told)}" if rows else ""
 
 
 def _sum(found: Sequence[Weight]) -> str:
     pages, size = sum(weight.pages for weight in found), sum(weight.bytes for weight in found)
-    return f"{_jobs(len(found))} in all: {pages} pages, {human_bytes(size)} of archive"
+    return f"{counted(len(found), 'job')} in all: {counted(pages, 'page')}, {human_bytes(size)} of archive"
 
 
 def _ask(found: Sequence[Weight]) -> None:
     if not sys.stdin.isatty():
         raise InputError("nobody is here to ask: say --yes to remove them, --dry-run to see what would go")
-    say(f"Remove {_jobs(len(found))} for good? [y/N] ")
+    say(f"Remove {counted(len(found), 'job')} for good? [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         say("nothing was removed")
         raise typer.Exit(1)
@@ -258,7 +261,3 @@ def _told(reclaimed: Reclaimed | None) -> dict[str, int] | None:
         return None
     say(f"the database file had {human_bytes(reclaimed.before)}, and has {human_bytes(reclaimed.after)} now")
     return {"before": reclaimed.before, "after": reclaimed.after}
-
-
-def _jobs(count: int) -> str:
-    return f"{count} job" if count == 1 else f"{count} jobs"

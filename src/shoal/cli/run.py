@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -13,17 +14,17 @@ import typer
 from shoal.cli import options as opt
 from shoal.cli.crew import Crew
 from shoal.cli.interrupts import Interrupts, noted_interrupts
-from shoal.cli.jobfile import make_spec, read_url_list
-from shoal.cli.talk import print_json, say
+from shoal.cli.jobfile import Written, make_spec, placed, places_in, read_url_list
+from shoal.cli.talk import counted, print_json, say
 from shoal.cli.view import View
 from shoal.core.address import read_address
 from shoal.core.egress import Egress, explain
 from shoal.core.model import JobState
 from shoal.core.spec import JobSpec, with_max_body
-from shoal.core.url import Url, parse_all
-from shoal.errors import InputError
+from shoal.core.url import Url
+from shoal.errors import BadUrls, InputError
 from shoal.home import prepare_home
-from shoal.intake.reach import check_reach, with_local
+from shoal.intake.reach import out_of_reach, read_urls, with_local
 from shoal.proxy_pools import pools_of
 from shoal.redis_url import RedisUrls, is_here
 from shoal.settings import Settings, read_settings
@@ -32,6 +33,9 @@ DEFAULT_WORKERS = min(2, os.cpu_count() or 1)
 MAX_LOOKUPS = 20
 LOOKUP_S = 5.0
 """A name server that is slower than this has not said no."""
+
+Places = Callable[[], Sequence[str]]
+"""Where each URL of a job was written; a job file is read once more for it, and only when it is asked for."""
 
 
 def crawl(
@@ -86,7 +90,7 @@ def crawl(
         "proxies": proxies, "keep": keep,
     }  # fmt: skip
     spec = make_spec(job, flags, field or (), header or (), proxy or ())
-    _start(spec, workers, detach, View(output, format, quiet, json))
+    _start(spec, workers, detach, View(output, format, quiet, json), _where([*map(Written, urls or ())], job))
 
 
 def scrape(
@@ -124,16 +128,16 @@ def scrape(
 
     shoal scrape -f urls.txt -o pages.csv
     """
-    listed = list(urls or ()) + (read_url_list(file) if file else [])
+    listed = [*map(Written, urls or ()), *(read_url_list(file) if file else ())]
     flags: dict[str, Any] = {
-        "urls": listed, "name": name, "drop_tracking": drop_tracking, "rate": rate,
+        "urls": [written.url for written in listed], "name": name, "drop_tracking": drop_tracking, "rate": rate,
         "parallel": _number_or_word(parallel), "robots": robots, "retries": retries, "timeout": timeout,
         "lane": lane, "archive": archive, "follow": False, "proxies": proxies,
         "noindex": noindex, "bytes": most_bytes, "seconds": most_seconds, "weight": weight,
         "keep": keep,
     }  # fmt: skip
     spec = make_spec(job, flags, field or (), header or (), proxy or ())
-    _start(spec, workers, detach, View(output, format, quiet, json))
+    _start(spec, workers, detach, View(output, format, quiet, json), _where(listed, job))
 
 
 def resume(
@@ -173,29 +177,46 @@ def resume(
     raise typer.Exit(code)
 
 
-def _start(spec: JobSpec, workers: int, detach: bool, view: View) -> None:
-    urls = parse_all(spec.urls, drop_tracking=spec.drop_tracking)
+def _where(listed: Sequence[Written], job: Path | None) -> Places:
+    """Where the URLs were written: those of the command stand in place of the file's."""
+    if listed or job is None:
+        return lambda: [written.place for written in listed]
+    return lambda: places_in(job)
+
+
+def _start(spec: JobSpec, workers: int, detach: bool, view: View, where: Places) -> None:
     if spec.open and not detach:
         raise InputError("an open job waits for more URLs: submit it with --detach, and end it with: shoal close JOB")
-    if not urls and not spec.open:
+    if not spec.urls and not spec.open:
         raise InputError("no URLs given; for example: shoal crawl https://books.example/")
     view.check()
     settings = read_settings()
     spec = with_max_body(spec, settings.max_body)
     if settings.redis_url:
         RedisUrls.of(settings.redis_url)  # before its place is asked for: what is wrong with it is named
-    if is_here(settings.redis_url):
-        spec = with_local(spec, urls)
-    elif spec.local:
-        raise InputError("local: only while Redis, too, is on this machine; see SHOAL_EGRESS_ALLOW")
-    check_reach(settings.egress, urls, spec.local)
     pools_of(settings.proxies_file).check(spec.proxies)
+    here = is_here(settings.redis_url)
+    if spec.local and not here:
+        raise InputError("local: only while Redis, too, is on this machine; see SHOAL_EGRESS_ALLOW")
+    try:
+        urls = read_urls(spec, settings.egress, here=here)
+    except BadUrls as exc:
+        raise placed(exc, where(), len(spec.urls)) from None
+    spec = with_local(spec, urls) if here else spec
+    _warn_of_hosts(spec, settings.egress, here=here)
     if workers and not detach and spec.proxies is None:  # a proxy may know names that we do not
         _look_up(urls, settings.egress, spec.local)
     prepare_home(settings.home)
     with noted_interrupts() as interrupts, Crew(settings, 0 if detach else workers) as crew:
         code = _submit_and_follow(spec, settings, crew, view, interrupts, detach=detach)
     raise typer.Exit(code)
+
+
+def _warn_of_hosts(spec: JobSpec, egress: Egress, *, here: bool) -> None:
+    """A page may lead to this machine only where its owner has named the very host as a place to start."""
+    ways = "give a URL of it as well, or name it under `local` in a job file" if here else "see SHOAL_EGRESS_ALLOW"
+    for host in out_of_reach(spec, egress):
+        say(f"--host {host} is on this machine, and links alone do not open it: {ways}")
 
 
 def _submit_and_follow(
@@ -207,13 +228,13 @@ def _submit_and_follow(
 
     with open_platform(settings, rings=crew.absent) as platform:
         interrupts.check()
+        platform.recovery.look()  # at a Redis that was started anew; later it would be told of this job once more
         job = platform.intake.submit(spec).job
         if detach:
             print_json({"job": job}) if view.json else print(job)
             return 0
         if not view.quiet:
-            count = len(spec.urls)
-            say(f"job {job}: {count} {'URL' if count == 1 else 'URLs'}; Ctrl-C stops, nothing is lost")
+            say(f"job {job}: {counted(len(spec.urls), 'URL')}; Ctrl-C stops, nothing is lost")
         code = follow(platform, job, crew, view, interrupts)
         crew.stop()  # before the platform goes: the workers still write to it
         return code

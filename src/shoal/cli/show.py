@@ -9,16 +9,16 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
 from shoal.cli.follow import POLL_S, result_columns
-from shoal.cli.jobfile import read_url_list
+from shoal.cli.jobfile import Written, placed, read_url_list
 from shoal.cli.outage import Outage, ask_until_answered, slow_is_said
 from shoal.cli.output import open_writer
 from shoal.cli.progress import live_display, summary
-from shoal.cli.talk import cells, print_json, say, show, status_json
+from shoal.cli.talk import cells, counted, print_json, say, show, status_json
 from shoal.cli.view import format_of
 from shoal.control import lost_job
 from shoal.core.model import JobState, JobStatus
-from shoal.core.url import describe_problems, parse_all
-from shoal.errors import InputError, NotFound
+from shoal.errors import BadUrls, InputError, NotFound
+from shoal.intake.reach import read_urls
 from shoal.settings import read_settings
 from shoal.store.dead import Selection
 from shoal.store.export import DEAD_COLUMNS, PAGE_COLUMNS, dead_record, item_record, page_record
@@ -56,7 +56,7 @@ def list_jobs(limit: int, *, json: bool) -> None:
     for job in lost[:MOST_HINTS]:
         say(str(lost_job(job)))
     if idle:
-        say(f"no worker is alive, and {len(idle)} of these jobs run: {NOBODY.format(job=idle[0])}")
+        say(f"no worker is alive, and {counted(len(idle), 'job')} of these should run: {NOBODY.format(job=idle[0])}")
 
 
 def show_status(job: str, *, watch: bool, json: bool) -> None:
@@ -134,7 +134,9 @@ def replay_dead(job: str, reason: str | None, host: str | None, *, json: bool) -
     if json:
         print_json({"job": row.id, "replayed": count})
     elif count:
-        say(f"{count} requests of job {row.id} are tried again; if no worker runs: shoal resume {row.id}")
+        say(
+            f"{counted(count, 'request')} of job {row.id} will be tried again; if no worker runs: shoal resume {row.id}"
+        )
     else:
         say(f"job {row.id} has no such dead letters; `shoal dead {row.id}` lists those it has")
 
@@ -173,19 +175,21 @@ def close(job: str, *, json: bool) -> None:
 
 def add(job: str, urls: list[str], file: str | None, *, json: bool) -> None:
     """Send more URLs to an open job."""
-    listed = [*urls, *(read_url_list(file) if file else [])]
+    listed = [*map(Written, urls), *(read_url_list(file) if file else ())]
     if not listed:
         raise InputError("no URLs given; for example: shoal add JOB https://books.example/book/7")
-    parse_all(listed)
     with opened_platform() as platform:
         row = platform.control.job(platform.control.find(job))
-        added = platform.intake.add(row, ((number, url, "") for number, url in enumerate(listed, 1)), row.spec.local)
+        spec = row.spec.model_copy(update={"urls": tuple(written.url for written in listed)})
+        try:
+            read_urls(spec, platform.settings.egress)
+        except BadUrls as exc:
+            raise placed(exc, [written.place for written in listed], len(listed)) from None
+        added = platform.intake.add(row, ((number, url, "") for number, url in enumerate(spec.urls, 1)), spec.local)
     if json:
         print_json({"job": row.id, **added.sums})
     else:
         say(f"job {row.id}: {added.accepted} accepted, {added.seen} seen before, {added.filtered} filtered")
-    if added.problems:
-        raise InputError(describe_problems([problem for _, problem in added.problems], len(listed)))
 
 
 def cancel(job: str, *, json: bool) -> None:

@@ -57,6 +57,11 @@ def status_json(status: JobStatus) -> dict[str, Any]:
     }
 
 
+def counted(number: int, noun: str) -> str:
+    """1 page, 2,000 pages"""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def human_bytes(size: float) -> str:
     """1.5 MB"""
     for unit in ("B", "kB", "MB", "GB"):

@@ -51,6 +51,7 @@ def up(
     from shoal.wiring import with_redis
 
     settings = read_settings(api_host=host, api_port=port, api_workers=api_workers)
+    say("starting: Redis, the API and the workers …" if workers else "starting: Redis and the API …")
     with noted_interrupts() as interrupts, with_redis(settings) as chosen:
         warn_of_risks(chosen)
         check_exposure(settings)

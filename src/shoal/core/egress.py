@@ -6,13 +6,16 @@ the addresses that are none. Loopback opens for the hosts that somebody at the c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from shoal.core.address import LOOPBACK, NEVER, Address, Network, kind_of, read_address, read_network, readings
+from shoal.core.address import LOOPBACK, NEVER, PUBLIC, Address, Network, kind_of, read_address, read_network, readings
 
 DENIED = "denied"
 _ANY_BELOW = "*."
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_PLACE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._*-]+):\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,12 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or host.endswith(".localhost")
 
 
+def is_inside(host: str) -> bool:
+    """Does this host say in so many words that it is this machine, or in a network of somebody's own?"""
+    address = read_address(host)
+    return kind_of(address) != PUBLIC if address else is_loopback(host)
+
+
 def _split(text: str) -> tuple[list[Network], set[str]]:
     networks, names = list[Network](), set[str]()
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -87,8 +96,17 @@ def _split(text: str) -> tuple[list[Network], set[str]]:
         elif _is_name(part.lower().removeprefix(_ANY_BELOW)):
             names.add(part.lower())
         else:
-            raise ValueError(f"{part!r} is neither a network such as 10.0.0.0/8 nor a name such as intranet.example")
+            raise ValueError(_flaw_of(part))
     return networks, names
+
+
+def _flaw_of(part: str) -> str:
+    """Why this is nothing that can be allowed or denied; it is not repeated where it may hold a password."""
+    if _URL.match(part):
+        return "a URL is neither a network nor a name: write its host alone, such as intranet.example"
+    if place := _PLACE.fullmatch(part):
+        return f"{part!r} has a port in it, and what is listed here is meant with all its ports: write {place[1]}"
+    return f"{part!r} is neither a network such as 10.0.0.0/8 nor a name such as intranet.example"
 
 
 def _is_name(text: str) -> bool:

@@ -6,6 +6,7 @@ grows with the length of the URL and not faster. For that it knows neither looka
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any, Protocol, cast
 
@@ -15,6 +16,9 @@ MAX_PATTERN_CHARS = 1_000
 """Of one `allow` or `deny`."""
 MAX_PROGRAM = 1_000
 """Steps of a compiled pattern: each character of a URL takes so many at the most."""
+
+_LOOKAROUNDS = ("(?=", "(?!", "(?<=", "(?<!")
+_BACK_REFERENCE = re.compile(r"\\[0-9]+")
 
 _re2 = cast(Any, untyped)
 _OPTIONS = _re2.Options()
@@ -50,5 +54,9 @@ def compile_pattern(text: str) -> Pattern:
 def _reason(exc: Exception) -> str:
     said = exc.args[0] if exc.args else ""
     words = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-    lacks = "perl operator" in words or "escape sequence" in words
-    return words + ("; lookarounds, back references and \\Z are not known (RE2)" if lacks else "")
+    what = words.rpartition(": ")[2]
+    if what.startswith(_LOOKAROUNDS):
+        return f"{what} begins a lookaround, which RE2 does not know; `deny` leaves out what `allow` lets in"
+    if _BACK_REFERENCE.fullmatch(what):
+        return f"{what} is a back reference, which RE2 does not know"
+    return f"{words}; RE2 writes it \\z" if what == "\\Z" else words

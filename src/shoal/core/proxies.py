@@ -39,6 +39,8 @@ _LOGIN = re.compile(r"//.*@", re.DOTALL)
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _PLACEHOLDERS = ("session", "host", "n")
 _MAX_SOCKS_LOGIN = 255
+_ENDS = {"/": "%2F", "?": "%3F", "#": "%23", "@": "%40"}
+"""What must be escaped in a login."""
 _WRITE = f"write http://user:password@host:port; there are {', '.join(SCHEMES)}"
 
 PoolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,60}$")]
@@ -93,7 +95,7 @@ def read_proxy(text: str) -> Proxy:
     match = _SHAPE.fullmatch(text.strip())
     scheme = match["scheme"].lower() if match else ""
     if match is None or scheme not in SCHEMES:
-        raise InputError(f"this is not a proxy: {_WRITE}")
+        raise InputError(f"this is not a proxy: {_WRITE}{_escapes(text)}")
     port = int(match["port"] or _PORTS[scheme])
     if not 0 < port <= 65_535:
         raise InputError("this is not a proxy: a port is between 1 and 65535")
@@ -101,6 +103,13 @@ def read_proxy(text: str) -> Proxy:
     user, password = unquote(user), unquote(password)
     _check_login(scheme, user, password)
     return Proxy(scheme, _host_of(match["host"]), port, user, password)
+
+
+def _escapes(text: str) -> str:
+    """A word on characters that end a user name or a password for some who read it, where there are any."""
+    login = text.partition("://")[2].rpartition("@")[0]
+    found = [f"{char} as {code}" for char, code in _ENDS.items() if char in login]
+    return f"; in a user name or a password, percent-encode {', '.join(found)}" if found else ""
 
 
 def _host_of(text: str) -> str:

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import can_ada
 
+from shoal.core.egress import is_inside
 from shoal.core.redact import without_secrets
 from shoal.errors import BadUrl, BadUrls
 
@@ -40,6 +41,8 @@ _TRIPLET = re.compile("%[0-9A-Fa-f]{2}")
 _OPEN_ESCAPE = re.compile(r"%[0-9A-Fa-f]?\Z")
 _UNUSABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _PLAIN = re.compile(r"https?://([a-z0-9._~-]+)(?::[0-9]*)?(?=[/?#]|\Z)", re.IGNORECASE)
+_HOST_AND_PORT = re.compile(r"(localhost|[a-z0-9-]+(\.[a-z0-9-]+)+):[0-9]{1,5}(?=[/?#]|\Z)", re.IGNORECASE)
+"""Which other parsers read as a scheme and what follows it."""
 _AUTHORITY = re.compile(r"[a-z]+:([/\\]*)([^/\\?#]*)", re.IGNORECASE)
 _TRACKING = re.compile(
     r"^(utm_[a-z_]+|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|twclid|ttclid|igshid|mc_cid|mc_eid|"
@@ -99,7 +102,12 @@ def parse(text: str, *, drop_tracking: bool = False) -> Url:
         parsed = can_ada.parse(stripped)
     except ValueError as exc:
         raise BadUrl(_why_unparsable(stripped)) from exc
-    url = _canonical(parsed, drop_tracking=drop_tracking)
+    try:
+        url = _canonical(parsed, drop_tracking=drop_tracking)
+    except BadUrl as exc:
+        if _HOST_AND_PORT.match(stripped):
+            raise BadUrl(_not_absolute(stripped)) from exc
+        raise
     if doubt := _doubt(stripped, url):
         raise BadUrl(f"{doubt}: {_shown(stripped)!r}")
     if url.chars > MAX_URL_CHARS:
@@ -127,7 +135,8 @@ def describe_problems(problems: list[str], total: int) -> str:
     shown = "\n".join(f"  - {problem}" for problem in problems[:SHOWN_PROBLEMS])
     rest = len(problems) - SHOWN_PROBLEMS
     more = f"\n  … and {rest} more" if rest > 0 else ""
-    return f"{len(problems)} of {total} URLs cannot be used:\n{shown}{more}"
+    some = "this URL" if total == 1 else f"{len(problems)} of {total} URLs"
+    return f"{some} cannot be used:\n{shown}{more}"
 
 
 class Base:
@@ -242,9 +251,17 @@ def _why_unparsable(text: str) -> str:
     if not text:
         return "an empty URL"
     if "://" not in text:
-        shown = _shown(text)
-        return f"not an absolute URL: {shown!r}; did you mean {'https://' + shown.lstrip('/')[:190]!r}?"
+        return _not_absolute(text)
     return f"not a valid URL: {_shown(text)!r}"
+
+
+def _not_absolute(text: str) -> str:
+    """With what was probably meant: few have a certificate for their own machine."""
+    shown = _shown(text)
+    rest = shown.lstrip("/")[:190]
+    host = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    scheme = "http" if is_inside(Url("http", host, "/").hostname) else "https"
+    return f"not an absolute URL: {shown!r}; did you mean '{scheme}://{rest}'?"
 
 
 def _too_long(text: str) -> str:

@@ -18,13 +18,13 @@ from shoal.core.egress import Egress
 from shoal.core.model import AdmitReport, Candidate, JobState, Request
 from shoal.core.scope import Scope
 from shoal.core.spec import JobSpec, with_max_body
-from shoal.core.url import Url, parse, parse_all
+from shoal.core.url import Url, parse
 from shoal.errors import Busy, Conflict, InputError, RedisUnavailable, Unavailable, Unfinished
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.watch import Watch
 from shoal.intake.ids import new_job_id, new_request_id
 from shoal.intake.lines import Added, Line, sort_out
-from shoal.intake.reach import check_reach
+from shoal.intake.reach import read_urls
 from shoal.intake.replay import Replays
 from shoal.intake.ring import Ring, announce
 from shoal.store.claims import Claim, Claimed
@@ -119,9 +119,8 @@ class Intake:
         """Accept a job: durable first, then the frontier, then the doorbell."""
         origin = origin or Origin(request_id=new_request_id())
         spec = with_max_body(spec, self._max_body)
-        urls = parse_all(spec.urls, drop_tracking=spec.drop_tracking)
+        urls = read_urls(spec, self._egress)
         _check_purpose(spec, urls)
-        check_reach(self._egress, urls, spec.local)
         self._check_room(len(urls))
         spec = _with_scope(spec, urls)
         new = NewJob(new_job_id(), spec, _now_ms(), origin.tenant, origin.request_id)

@@ -48,7 +48,7 @@ def sort_out(
 ) -> tuple[list[Candidate], list[tuple[int, str]]]:
     """(what the frontier is asked to take, lines that are no URLs, or none that may be asked)"""
     candidates, problems = list[Candidate](), list[tuple[int, str]]()
-    refusals = Refusals(egress, local)
+    refusals = Refusals(egress, local, proxied=spec.proxies is not None)
     for number, text, problem in batch:
         try:
             if text is None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from shoal.cli.jobfile import make_spec, read_headers, read_job_file, read_url_list
-from shoal.errors import BadSpec, BadUrl, InputError
+from shoal.cli.jobfile import Written, make_spec, placed, places_in, read_headers, read_job_file, read_url_list
+from shoal.errors import BadSpec, BadUrls, InputError
 
 
 def job_file(folder: Path, text: str | bytes) -> Path:
@@ -88,17 +88,21 @@ def test_a_file_that_cannot_be_read_is_named_with_the_cause(tmp_path: Path) -> N
 
 def test_a_list_has_one_url_a_line(tmp_path: Path) -> None:
     text = "\ufeffhttp://a.example/\r\n\n  # comment\nhttps://b.example/#x  \n\t\nhttp://a.example/"
-    assert read_url_list(url_file(tmp_path, text)) == [
-        "http://a.example/",
-        "https://b.example/#x",
-        "http://a.example/",
+    path = url_file(tmp_path, text)
+    assert read_url_list(path) == [
+        Written("http://a.example/", f"{path}, line 1"),
+        Written("https://b.example/#x", f"{path}, line 4"),
+        Written("http://a.example/", f"{path}, line 6"),
     ]
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(mark + "http://a.example/\n#\n\nhttp://b.example/\n"))
-    assert read_url_list("-") == ["http://a.example/", "http://b.example/"]
+    assert read_url_list("-") == [
+        Written("http://a.example/", "standard input, line 1"),
+        Written("http://b.example/", "standard input, line 4"),
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only\n  # comments\n"])
@@ -112,22 +116,32 @@ def test_an_empty_list_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         read_url_list("-")
 
 
-def test_bad_lines_are_all_named_with_their_numbers(tmp_path: Path) -> None:
-    path = url_file(tmp_path, "http://a.example/\n# x\n\nb.example\nmailto:c@d\n")
-    with pytest.raises(BadUrl) as caught:
-        read_url_list(path)
-    assert str(caught.value) == (
-        "2 of 3 URLs cannot be used:\n"
-        f"  - {path}, line 4: not an absolute URL: 'b.example'; did you mean 'https://b.example'?\n"
-        f"  - {path}, line 5: only http and https can be fetched, not 'mailto'"
+def test_bad_urls_are_named_with_their_places() -> None:
+    exc = BadUrls("", ((1, "this is none"), (2, "nor this")))
+    assert str(placed(exc, ["a, line 1", "a, line 4", ""], 3)) == (
+        "2 of 3 URLs cannot be used:\n  - a, line 4: this is none\n  - nor this"
     )
+    assert "\n  - this is none\n" in str(placed(exc, [], 3))
 
 
-def test_many_bad_lines_are_counted(tmp_path: Path) -> None:
-    with pytest.raises(BadUrl) as caught:
-        read_url_list(url_file(tmp_path, "x\n" * 25))
-    assert str(caught.value).count("\n  - ") == 10
-    assert str(caught.value).endswith("\n  … and 15 more")
+def test_many_bad_urls_are_counted() -> None:
+    told = str(placed(BadUrls("", tuple((number, "x") for number in range(25))), [], 25))
+    assert told.count("\n  - ") == 10
+    assert told.endswith("\n  … and 15 more")
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("name: x\nurls:\n  - http://a.example/\n\n  # b\n  - http://b.example/\n", [3, 6]),
+        ("urls: [http://a.example/,\n http://b.example/]\n", [1, 2]),
+        ("name: x\n", []),
+        ("urls: http://a.example/\n", []),
+    ],
+)
+def test_the_urls_of_a_job_file_have_places(tmp_path: Path, text: str, lines: list[int]) -> None:
+    path = job_file(tmp_path, text)
+    assert places_in(path) == [f"{path}, line {line}" for line in lines]
 
 
 @pytest.mark.parametrize(("name", "why"), [("missing", "No such file or directory"), ("", "Is a directory")])

@@ -109,8 +109,28 @@ def test_a_summary_of_a_rough_job_tells_all() -> None:
         "cancelled: 2 pages, 0 B in 0.0 s",
         "  found 9 links: 9 taken, 0 seen before, 0 left out",
         "  not fetched: http_507 7, http_506 6, http_505 5, http_504 4, http_503 3, http_502 2",
-        "  retried 3 times, 1 leases lost",
+        "  retried 3 times, 1 lease lost",
         "  still waiting: 3",
+    ]
+
+
+def test_pages_that_were_not_read_in_full_are_told() -> None:
+    reasons = {"done:redirect": 1, "done:too_complex": 2}
+    status = JobStatus("j", JobState.FINISHED, Counters(seen=4, admitted=4, done=4), reasons)
+    told = "  stored, but not read in full, so that links or fields of them are missing: too_complex 2"
+    assert told in summary(status)
+    assert not any("in full" in text for text in summary(JobStatus("j", JobState.FINISHED, Counters(done=1))))
+
+
+def test_one_is_not_many() -> None:
+    reasons = {"done:redirect": 1, "filtered:redirect_other_host": 1, "filtered:over_budget": 1}
+    counters = Counters(seen=1, admitted=1, done=2, retries=1, lost=1)
+    assert summary(JobStatus("j", JobState.FINISHED, counters, reasons)) == [
+        "finished: 1 page and 1 redirect, 0 B in 0.0 s",
+        "  found 1 link: 1 taken, 0 seen before, 0 left out",
+        "  1 redirect to other hosts not followed; name these with --host, those on this machine as URLs",
+        "  stopped by --pages: 1 link not fetched",
+        "  retried 1 time, 1 lease lost",
     ]
 
 

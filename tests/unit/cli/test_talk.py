@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from shoal.cli.talk import human_bytes, human_seconds, print_json, say, status_json
+from shoal.cli.talk import counted, human_bytes, human_seconds, print_json, say, status_json
 from shoal.core.model import Counters, HostSpeed, JobState, JobStatus
 
 
@@ -76,3 +76,7 @@ def test_a_status_for_programs_holds_every_sum() -> None:
 def test_a_job_that_never_started_has_no_speed() -> None:
     told = status_json(JobStatus("j", JobState.RUNNING, Counters()))
     assert (told["seconds"], told["pages_per_second"]) == (0.0, 0.0)
+
+
+def test_one_is_singular_and_all_others_are_plural() -> None:
+    assert [counted(number, "page") for number in (0, 1, 2, 1_000)] == ["0 pages", "1 page", "2 pages", "1,000 pages"]

@@ -93,3 +93,14 @@ def test_a_list_that_makes_no_sense_is_refused(wrong: str) -> None:
 def test_names_cannot_be_denied() -> None:
     with pytest.raises(ValueError, match="only networks"):
         Egress.read("", "wiki.example")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("127.0.0.1:8080", "127.0.0.1"), ("[::1]:80", "[::1]"), ("wiki.example:443", "wiki.example")],
+)
+def test_a_port_is_no_part_of_the_list(wrong: str, right: str) -> None:
+    with pytest.raises(ValueError, match="has a port in it") as caught:
+        Egress.read(f"10.0.0.0/8,{wrong}")
+    assert str(caught.value).endswith(f": write {right}")
+    assert Egress.read(right) != Egress()

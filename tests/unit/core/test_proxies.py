@@ -259,3 +259,16 @@ def test_a_template_can_name_the_host() -> None:
 )
 def test_what_a_fetch_tells_about_its_proxy(reason: str | None, verdict: Verdict) -> None:
     assert verdict_of(FetchError(reason) if reason else None) is verdict
+
+
+@pytest.mark.parametrize("login", ["u:a/b", "u:a%2Fb"])
+def test_a_slash_in_a_password_is_part_of_it(login: str) -> None:
+    proxy = read_proxy(f"http://{login}@h.example:1")
+    assert (proxy.user, proxy.password, proxy.host, proxy.port) == ("u", "a/b", "h.example", 1)
+
+
+@pytest.mark.parametrize("text", [f"http://u:{SECRET}/x@h:1/path", f"http://u:{SECRET}/x@", f"u://u:{SECRET}/x@h:1"])
+def test_what_may_end_a_password_too_early_is_named_without_it(text: str) -> None:
+    with pytest.raises(InputError, match=r"percent-encode / as %2F$") as caught:
+        read_proxy(text)
+    assert SECRET not in str(caught.value)

@@ -284,6 +284,14 @@ def test_other_schemes_are_refused_by_name(text: str, scheme: str) -> None:
         ("example.com/a", "https://example.com/a"),
         ("www.example.com", "https://www.example.com"),
         ("//example.com/a", "https://example.com/a"),
+        ("example.com:8443/a", "https://example.com:8443/a"),
+        ("localhost:18731", "http://localhost:18731"),
+        ("localhost:18731/a?b", "http://localhost:18731/a?b"),
+        ("localhost", "http://localhost"),
+        ("shop.localhost/a", "http://shop.localhost/a"),
+        ("127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("[::1]:8080/a", "http://[::1]:8080/a"),
+        ("192.168.1.7/a", "http://192.168.1.7/a"),
     ],
 )
 def test_a_url_without_its_scheme_gets_a_hint(text: str, hint: str) -> None:
