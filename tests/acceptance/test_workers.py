@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -38,8 +39,11 @@ def test_a_worker_serves_only_its_queues(shoal: Shoal) -> None:
         with shoal.running("worker", "--queues", "http.high"):
             wait_until(lambda: shoal.status(high)["state"] == "finished", within=timedelta(seconds=60))
             assert shoal.status(batch)["counters"]["done"] == 0
-        with shoal.running("worker", "--queues", "http.batch"):
+        with shoal.running("worker", "--queues", "http.batch") as worker:
             wait_until(lambda: shoal.status(batch)["state"] == "finished", within=timedelta(seconds=60))
+            worker.send_signal(signal.SIGINT)
+            _, said = worker.communicate(timeout=30)
+    assert "stopping: what is under way may end (Ctrl-C again to stop at once)" in said
 
 
 def test_every_page_once_over_four_processes_and_two_workers(shoal: Shoal) -> None:

@@ -882,4 +882,5 @@ def test_pages_that_no_parser_bears_are_kept_and_hold_nobody_up(plant: Plant, mo
     assert (items.pop("many"), set(items.values()), len(items)) == ("many", {"ordinary"}, 31)
     counters = plant.counters(job)
     assert (counters.done, counters.dead, counters.filtered) == (33, 0, 50_000)
-    assert plant.control.status(job).reasons.get("done:too_complex") == 1
+    reasons = plant.control.status(job).reasons
+    assert (reasons.get("done:too_complex"), reasons.get("done:page_cut")) == (1, 1)

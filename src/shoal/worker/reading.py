@@ -58,6 +58,7 @@ async def _go_on(
     if cut := dict.fromkeys((*findings.cut, "links") if links.cut else findings.cut):
         names = {"job": context.job, "request_id": context.request_id, "url": str(url)}
         log.info("page_cut", cut=",".join(cut), **names)
+        found = replace(found, settlement=replace(found.settlement, reason="page_cut"))
     return replace(found, candidates=links.candidates, duplicates=links.duplicates)
 
 

@@ -20,7 +20,9 @@ def serve(settings: Settings, log_level: str = "info") -> int:
     def tell(code: int, pause_s: float) -> None:
         _tell(log_level, code, pause_s)
 
-    return Supervisor(settings.grace_seconds, tell).run(lambda life: _work(settings, log_level, life))
+    return Supervisor(settings.grace_seconds, tell, speaks=settings.parent is None).run(
+        lambda life: _work(settings, log_level, life)
+    )
 
 
 def _work(settings: Settings, log_level: str, life: Life) -> NoReturn:

@@ -29,6 +29,7 @@ STALLED = 75
 """Exit code of a Celery process that takes no work although there is some."""
 MAX_FALSE_STARTS = 3
 """A worker that was never ready and is killed so many times in a row will not live."""
+STOPPING = b"stopping: what is under way may end (Ctrl-C again to stop at once)\n"
 Handler = Callable[[int, FrameType | None], Any] | int | None
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 END_GROUP = signal.SIGUSR2
@@ -54,7 +55,9 @@ class Life:
 class Supervisor:
     """Keeps one Celery process alive until told to stop: gently by the first signal, at once by the second."""
 
-    def __init__(self, grace_s: float, tell: Callable[[int, float], None]) -> None:
+    def __init__(self, grace_s: float, tell: Callable[[int, float], None], *, speaks: bool = False) -> None:
+        self._speaks = speaks
+        """To a person at a terminal."""
         self._patience_s = grace_s + PATIENCE_S
         self._tell = tell
         """(exit code, pause) of a worker that is started again: for the log."""
@@ -163,6 +166,9 @@ class Supervisor:
                 self._group.kill()
             return
         self._asked = number
+        if self._speaks:
+            with suppress(OSError):  # nobody may be there to read it
+                os.write(2, STOPPING)
         self._deadline = time.monotonic() + self._patience_s
         if self._group:
             self._group.tell(signal.SIGTERM)
