@@ -58,6 +58,7 @@ LEAVES = (
     leave("frontier/away.py", "ssl", "knows what TLS with Redis can fail of"),
     leave("frontier/", "redis", "Redis, which the operator has named"),
     leave("store/", "sqlalchemy alembic psycopg", "the database, which the operator has named"),
+    leave("redis_check.py", "redis", "asks Redis and the broker, which the operator has named, whether they let us in"),
     leave("wiring.py", "sqlalchemy", "opens the database"),
     leave("worker/arrival.py", "sqlalchemy", "waits for the database"),
     leave("worker/", "celery kombu billiard", "the broker, which the operator has named"),

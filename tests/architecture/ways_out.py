@@ -39,6 +39,7 @@ HARMLESS = frozenset(
         *(
             "pathlib",
             "random",
+            "queue",
             "re",
             "resource",
             "secrets",

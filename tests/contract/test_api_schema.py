@@ -41,7 +41,7 @@ SOCKET_OPTIONS = ("max_redirects", "verify", "cert")
 @pytest.fixture
 def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
     """An API that does not let anybody wait for long."""
-    with a_desk(valkey_url, tmp_path, api_wait_seconds=0.02) as desk:
+    with a_desk(valkey_url, tmp_path, api_wait_seconds=0.02, max_body=10**9) as desk:
         yield desk
 
 
