@@ -11,6 +11,7 @@ from datetime import timedelta
 import pytest
 
 from shoal.core.model import Counters, JobState, LeaseBatch
+from shoal.frontier.entry import RENDER, digit
 from shoal.frontier.keys import KEYS
 from tests.contract.frontier_model import ROUNDING_MS, FrontierModel, JobModel, Span, lanes_of
 from tests.contract.keyspace import has_word, leaks, wrong_depths
@@ -58,7 +59,12 @@ def check_each_request_is_in_one_place(snapshot: Snapshot) -> None:
 def check_same_as_model(model: FrontierModel, snapshot: Snapshot) -> None:
     assert snapshot.known == snapshot.jobs.keys() == model.jobs.keys()
     jobs = model.jobs.values()
-    lines = {(job.name, host, level.value): line for job in jobs for (host, level), line in job.lines.items() if line}
+    lines = {
+        (job.name, host, digit(level, half)): line
+        for job in jobs
+        for (host, half, level), line in job.lines.items()
+        if line
+    }
     assert snapshot.lines == lines
     assert snapshot.leased == model.leased
     assert snapshot.deadlines.keys() == model.deadlines.keys()
@@ -81,6 +87,12 @@ def check_counters(job: JobModel, snapshot: Snapshot) -> None:
     assert counters.delayed == len(snapshot.delayed.get(job.name, {}))
     assert counters.leased == sum(name == job.name for name, _ in snapshot.leased.values())
     assert counters == job.counters
+    rendered = {
+        "queued": sum(len(line) for (_, half, _), line in job.lines.items() if half),
+        "delayed": sum(request.render for request in job.delayed),
+        "leased": sum(name == job.name and request.render for name, request in snapshot.leased.values()),
+    }
+    assert {place: int(values.get(f"render_{place}", 0)) for place in rendered} == rendered
     assert snapshot.reasons.get(job.name, {}) == dict(job.reasons)
 
 
@@ -104,22 +116,31 @@ def check_rotation(model: FrontierModel, job: JobModel, snapshot: Snapshot) -> N
     A slow host may stand in both lists for a while, or longer than its queue: the next lease that looks finds out.
     """
     ready, lag = snapshot.ready.get(job.name, {}), snapshot.lag.get(job.name, {})
-    waiting = {host for name, host, _ in snapshot.lines if name == job.name}
+    render = snapshot.render.get(job.name, {})
+    waiting = {host for name, host, level in snapshot.lines if name == job.name and level < RENDER}
+    assert render.keys() == {host for name, host, level in snapshot.lines if name == job.name and level >= RENDER}
+    assert not render or job.half
     assert waiting <= ready.keys() | lag.keys()
     lanes = lanes_of(job.spec.queue)
     assert not lag or len(lanes) == 2
     both = {host for host in (ready.keys() | lag.keys()) - waiting if not model.host(host).slowed}
     assert both == set()
     assert ready.keys() & lag.keys() <= {name for name, host in model.hosts.items() if host.slowed}
-    times = [[*ready.values(), *snapshot.delayed.get(job.name, {}).values()], [*lag.values()]]
+    delayed = snapshot.delayed.get(job.name, {})
+    halves = {request.render for request in delayed}
+    times = {
+        lanes[0]: [*ready.values(), *(delayed.values() if False in halves else ())],
+        **{slow: [*lag.values()] for slow in lanes[1:]},
+        **({job.half: [*render.values(), *(delayed.values() if True in halves else ())]} if job.half else {}),
+    }
     expected = {
         queue: pytest.approx(min(due), abs=0.001)
-        for queue, due in zip(lanes, times, strict=False)
+        for queue, due in times.items()
         if job.state is JobState.RUNNING and min(due, default=math.inf) < math.inf
     }
     assert {queue: jobs[job.name] for queue, jobs in snapshot.due.items() if job.name in jobs} == expected
     turns = {queue for queue, jobs in snapshot.turns.items() if job.name in jobs}
-    assert turns <= (set[str]() if job.ended else set(lanes))
+    assert turns <= (set[str]() if job.ended else times.keys())
 
 
 def check_host_pages(job: JobModel, snapshot: Snapshot) -> None:
@@ -160,18 +181,20 @@ def check_hosts(model: FrontierModel, snapshot: Snapshot) -> None:
     assert [name for name in mortal if model.host(name).has_word] == []
 
 
-def _places(snapshot: Snapshot) -> Iterator[tuple[str, str, float]]:
-    """(job, host, ms when it may be asked)"""
-    for lists in (snapshot.ready, snapshot.lag):
-        yield from ((job, host, at) for job, hosts in lists.items() for host, at in hosts.items())
+def _places(snapshot: Snapshot) -> Iterator[tuple[str, str, float, str]]:
+    """(job, host, ms when it may be asked, who waits for it)"""
+    for lists, mark in ((snapshot.ready, ""), (snapshot.lag, ""), (snapshot.render, " +")):
+        yield from (
+            (job, host, at, f"{job} {host}{mark}") for job, hosts in lists.items() for host, at in hosts.items()
+        )
 
 
 def check_parking(model: FrontierModel, snapshot: Snapshot) -> None:
     """Only an operator parks a host for good; whoever is parked is woken by him."""
-    for job, host, at in _places(snapshot):
+    for job, host, at, waiter in _places(snapshot):
         if at == math.inf:
             assert model.host(host).paused, f"{job} waits for {host} without an end"
-            assert f"{job} {host}" in snapshot.waiters[host]
+            assert waiter in snapshot.waiters[host]
     lifetimes = {key.names["H"]: key.ttl_ms for key in snapshot.keys if key.family.name == "waiters"}
     assert {host for host, ttl_ms in lifetimes.items() if ttl_ms < 0} == {
         host for host in lifetimes if model.host(host).paused
@@ -180,7 +203,7 @@ def check_parking(model: FrontierModel, snapshot: Snapshot) -> None:
 
 def _queueing(model: FrontierModel, snapshot: Snapshot, host: str) -> float:
     """Those who wait for one bucket come one after the other: each half an interval later than the one before."""
-    rivals = [model.limits(host, model.jobs[name]).rate for name, other, _ in _places(snapshot) if other == host]
+    rivals = [model.limits(host, model.jobs[name]).rate for name, other, *_ in _places(snapshot) if other == host]
     rates = [rate for rate in rivals if rate]
     return 500 * len(rivals) / min(rates) if len(rivals) > 1 and rates else 1.0
 
@@ -191,12 +214,12 @@ def _has_suspects(job: JobModel, host: str) -> bool:
 
 def check_putting_off(model: FrontierModel, snapshot: Snapshot, now: Span) -> None:
     """No host waits beyond its last hold and the last slot that was booked, but for those that a return will wake."""
-    for name, host, at in _places(snapshot):
+    for name, host, at, waiter in _places(snapshot):
         known = model.host(host)
         latest = max(now.hi, known.quiet_until) + ROUNDING_MS + _queueing(model, snapshot, host)
         if at == math.inf or at <= latest or known.slowed:
             continue
-        assert f"{name} {host}" in snapshot.waiters.get(host, ()), f"{name} asks {host} {at - latest:.3f} ms too late"
+        assert waiter in snapshot.waiters.get(host, ()), f"{name} asks {host} {at - latest:.3f} ms too late"
         if known.breaker.open:
             assert at <= max(now.hi + RECHECK_MS, known.breaker.probe_at.hi)
             continue

@@ -250,7 +250,10 @@ class JobModel:
     ended: bool = False
     seen: set[int] = field(default_factory=set[int])
     admitted: int = 0
-    lines: dict[tuple[str, Level], list[Request]] = field(default_factory=dict[tuple[str, Level], list[Request]])
+    lines: dict[tuple[str, bool, Level], list[Request]] = field(
+        default_factory=dict[tuple[str, bool, Level], list[Request]]
+    )
+    """(host, whether it is for the browser half, level) → requests in their order."""
     delayed: dict[Request, Span] = field(default_factory=dict[Request, Span])
     leased: int = 0
     finished: dict[Url, str] = field(default_factory=dict[Url, str])
@@ -283,6 +286,16 @@ class JobModel:
         )
 
     @property
+    def half(self) -> str | None:
+        """The queue of its requests for the browser; None when all of them are."""
+        engine, lane = self.spec.queue.split(".")
+        return f"browser.{lane}" if engine == "http" else None
+
+    def rightly_marked(self, request: Request, render: bool = False) -> Request:
+        """A job that is for the browser as a whole marks none of its requests."""
+        return replace(request, render=self.half is not None and (request.render or render))
+
+    @property
     def over(self) -> bool:
         if self.state is JobState.CANCELLED:
             return self.leased == 0
@@ -296,16 +309,17 @@ class JobModel:
         counters = self.counters
         return self.spec.pages - (counters.admitted - counters.dead - counters.dropped)
 
-    def next_ones(self, host: str, trusted: Callable[[Request], bool]) -> list[Request]:
-        """The next request for a host: one that was just promoted, or what was the next before.
+    def next_ones(self, host: str, half: bool, trusted: Callable[[Request], bool]) -> list[Request]:
+        """The next request for a host, in one half: one that was just promoted, or what was the next before.
 
         Those that cannot be trusted in the company that the worker has are passed over.
         """
-        waiting = [request for level in Level for request in self.lines.get((host, level), ()) if trusted(request)]
+        lines = [self.lines.get((host, half, level), []) for level in Level]
+        waiting = [request for line in lines for request in line if trusted(request)]
         return [*waiting[:1], *[request for request in waiting if request not in self.promoted][:1]]
 
     def line(self, request: Request) -> list[Request]:
-        return self.lines.setdefault((request.url.host, request.level), [])
+        return self.lines.setdefault((request.url.host, request.render, request.level), [])
 
     def finish(self, request: Request, end: str) -> None:
         assert request.url not in self.finished, f"{request.url} was {self.finished[request.url]}, and now is {end}"
@@ -327,12 +341,12 @@ class JobModel:
         if self.spec.host_pages is not None:
             self.host_pages[host] += n
 
-    def drop_beyond_budget(self, hosts: Sequence[str]) -> None:
+    def drop_beyond_budget(self, places: Sequence[tuple[str, bool]]) -> None:
         """What came last goes first, host by host."""
         excess = max(0, -self.budget) if self.spec.pages is not None else 0
-        for host in hosts:
+        for host, half in places:
             for level in reversed(Level):
-                line = self.lines.get((host, level), [])
+                line = self.lines.get((host, half, level), [])
                 while line and excess > 0:
                     self.finish(line.pop(), "dropped")
                     self.count_page(host, -1)
@@ -372,7 +386,8 @@ class JobModel:
             return AdmitReport(self.state, over_budget=1)
         self.count_page(host, 1)
         self.admitted += 1
-        self.line(candidate).append(candidate)
+        marked = self.rightly_marked(candidate)
+        self.line(marked).append(marked)
         return AdmitReport(self.state, admitted=1)
 
 
@@ -505,7 +520,9 @@ class FrontierModel:
                 job.try_again(request)
         return job.state
 
-    def configure_job(self, name: str, spec: JobSpec, hosts: Sequence[str]) -> tuple[JobState | None, bool]:
+    def configure_job(
+        self, name: str, spec: JobSpec, places: Sequence[tuple[str, bool]]
+    ) -> tuple[JobState | None, bool]:
         """The job's limits and queue are those of another spec; of its hosts, the first ones lose what is too much."""
         job = self.jobs.get(name)
         if job is None:
@@ -513,7 +530,7 @@ class FrontierModel:
         job.spec = spec
         self.specs.append(spec)
         if not job.ended:
-            job.drop_beyond_budget(hosts)
+            job.drop_beyond_budget(places)
         self.tell(name, "changed", job.state)
         ended = name in self._end_jobs()
         return job.state, ended
@@ -550,7 +567,8 @@ class FrontierModel:
         assert places == sorted(places), "a less urgent queue was served before a more urgent one"
         assert batch.ended == ()
         for lease in batch.leases:
-            assert lease.queue in lanes_of(self.jobs[lease.job].spec.queue)
+            job = self.jobs[lease.job]
+            assert lease.queue in ((job.half,) if lease.request.render else lanes_of(job.spec.queue))
             self._take(lease, now)
         if batch.leases:
             self._note_group({lease.group for lease in batch.leases}, lease_for, now)
@@ -558,7 +576,8 @@ class FrontierModel:
     def _take(self, lease: Lease, now: Span) -> None:
         job, request, host = self.jobs[lease.job], lease.request, self.host(lease.request.url.host)
         assert job.state is JobState.RUNNING, f"{job.name} is {job.state}, but {request.url} was handed out"
-        assert request in job.next_ones(request.url.host, self.trusts), f"{request.url} is not the next of its host"
+        next_ones = job.next_ones(request.url.host, request.render, self.trusts)
+        assert request in next_ones, f"{request.url} is not the next of its host"
         assert host.hold.lo <= now.hi, f"{request.url}: the host is on hold"
         assert not host.paused, f"{request.url}: the host is paused"
         host.breaker.check(lease.mark, now)
@@ -615,7 +634,8 @@ class FrontierModel:
                 late += 1
                 continue
             host = taken[1].url.host
-            signal = Signal.OK if settlement.outcome is Outcome.DONE else settlement.signal
+            done = settlement.outcome is Outcome.DONE and settlement.counts
+            signal = Signal.OK if done else settlement.signal
             signals.setdefault(host, Counter()).update([signal])
             self.host(host).proven |= bool(settlement.latency) and signal is not Signal.NONE
             if settlement.lease.mark is Mark.PROBE:
@@ -629,7 +649,9 @@ class FrontierModel:
     def _settle_one(self, job: JobModel, request: Request, settlement: Settlement, now: Span) -> None:
         outcome = settlement.outcome
         job.sums["received"] += settlement.received
-        if settlement.counts or outcome is not Outcome.RETRY:
+        again = job.rightly_marked(request, settlement.render)
+        handed_over = again.render and not request.render and job.state is not JobState.CANCELLED
+        if settlement.counts or outcome is not Outcome.RETRY or handed_over:
             self.stats[f"{outcome}:{settlement.reason}" if settlement.reason else outcome] += 1
             if settlement.reason:
                 job.reasons[f"{outcome}:{settlement.reason}"] += 1
@@ -647,7 +669,7 @@ class FrontierModel:
             job.finish(request, "dropped")
         else:
             job.sums["retries"] += settlement.counts
-            again = replace(request, attempt=request.attempt + settlement.counts)
+            again = replace(again, attempt=request.attempt + settlement.counts)
             job.delayed[again] = now.plus(_ms(settlement.delay))
 
     def release(self, leases: Sequence[Lease], now: Span) -> SettleReport:

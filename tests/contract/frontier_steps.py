@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from shoal.core.manners import Manners, Signal
-from shoal.core.model import ALL_QUEUES, Lane, Level, Outcome
+from shoal.core.model import ALL_QUEUES, Engine, Lane, Level, Outcome
 from shoal.core.spec import JobSpec
 from shoal.frontier.host_change import KEEP, HostChange
 
@@ -25,6 +25,7 @@ HANDS = st.integers(0, WORKERS - 1)
 SPECS = st.builds(
     JobSpec,
     lane=st.sampled_from(Lane),
+    engine=st.sampled_from((Engine.AUTO, Engine.AUTO, Engine.HTTP, Engine.BROWSER)),
     rate=st.sampled_from(("unlimited", "unlimited", 200, 50, None)),
     parallel=st.sampled_from(("unlimited", "unlimited", 1, 3, None)),
     robots=st.booleans(),
@@ -35,7 +36,12 @@ SPECS = st.builds(
 MANNERS = Manners(rate=120, parallel=4, tenant_weights={"gold": 3})
 TENANTS = st.sampled_from(("gold", "plain"))
 SIGNALS = st.lists(st.sampled_from((*Signal, Signal.DOWN, Signal.OK)), min_size=1, max_size=3)
-QUEUES = st.sampled_from((ALL_QUEUES, ALL_QUEUES, ALL_QUEUES[::-1], ALL_QUEUES[:1], ALL_QUEUES[1:]))
+QUEUES = st.sampled_from(
+    (
+        *(ALL_QUEUES, ALL_QUEUES, ALL_QUEUES[::-1], ALL_QUEUES[:1], ALL_QUEUES[1:]),
+        *(ALL_QUEUES[::2], ALL_QUEUES[1::2]),  # without a browser, and with nothing else
+    )
+)
 OUTCOMES = st.lists(st.sampled_from((*Outcome, Outcome.DONE, Outcome.RETRY)), min_size=1, max_size=4)
 SKIPS = st.integers(0, 4)
 COUNTS = st.integers(1, 20)
@@ -58,6 +64,7 @@ STEPS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "level": st.sampled_from(Level),
         "every_nth_refused": st.sampled_from((0, 0, 3)),
         "duplicates": st.integers(0, 2),
+        "render": st.sampled_from((False, False, True)),
     },
     "pause": {"name": JOBS},
     "resume": {"name": JOBS},
@@ -96,6 +103,7 @@ STEPS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "signals": SIGNALS,
         "counts": st.sampled_from((True, True, False)),
         "latency": _durations(0, 1, 50, 4_000),
+        "render": st.sampled_from((False, False, True)),
     },
     "release": {"hand": HANDS, "skip": SKIPS, "count": COUNTS, "again": st.sampled_from((0, 0, 2))},
     "renew": {"hand": HANDS, "lease_for": LEASES_FOR},

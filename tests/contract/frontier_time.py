@@ -14,7 +14,7 @@ from shoal.frontier.frontier import Frontier
 from tests.contract.frontier_calls import MINUTE, settle
 from tests.contract.keyspace import classify, key_names
 
-_TIMETABLES = {"ready", "lag", "delayed", "due", "due_jobs", "leases", "hosts"}
+_TIMETABLES = {"ready", "lag", "render", "delayed", "due", "due_jobs", "leases", "hosts"}
 _OF_A_HOST = (
     *("slot", "hold", "probe_at", "gone", "quiet", "cut_at"),
     *("pace_at", "robots_at", "top_at", "met", "listed"),

@@ -144,11 +144,12 @@ class FrontierMachine(RuleBasedStateMachine):
         level: Level,
         every_nth_refused: int,
         duplicates: int,
+        render: bool = False,
     ) -> None:
         candidates: list[Candidate] = [
             Rejected(_url(host, page), "scope")
             if every_nth_refused and page % every_nth_refused == 0
-            else Request(_url(host, page), depth=page % 3, level=level)
+            else Request(_url(host, page), depth=page % 3, level=level, render=render and page % 2 == 0)
             for page in range(first, first + count)
             for host in hosts
         ]
@@ -199,9 +200,12 @@ class FrontierMachine(RuleBasedStateMachine):
         assert state == self.model.replay(name, token, [request for request, _ in dead])
 
     def configure_job(self, name: str, spec: JobSpec) -> None:
-        hosts = _places_in_order(self.snapshot, name, spec.queue)
+        """What fetches its pages stays."""
+        if name in self.model.jobs:
+            spec = spec.model_copy(update={"engine": self.model.jobs[name].spec.engine})
+        places = _places_in_order(self.snapshot, name, spec.queue)
         state = self.timed(lambda: self.frontier.configure_job(name, spec))
-        assert state == self.model.configure_job(name, spec, hosts)
+        assert state == self.model.configure_job(name, spec, places)
 
     def configure_host(self, host: str, change: HostChange) -> None:
         self.timed(lambda: self.frontier.configure_host(host, change))
@@ -235,6 +239,7 @@ class FrontierMachine(RuleBasedStateMachine):
         signals: Sequence[Signal] = (Signal.NONE,),
         counts: bool = True,
         latency: timedelta = timedelta(),
+        render: bool = False,
     ) -> None:
         """Some of what the worker holds, or held before; some of it is named again in the same call."""
         worker = self.worker(hand)
@@ -251,6 +256,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 received=number,
                 counts=counts,
                 signal=signal,
+                render=render,
             )
             for number, (lease, outcome, signal) in enumerate(
                 zip(leases, itertools.cycle(outcomes), itertools.cycle(signals), strict=False)
@@ -356,12 +362,16 @@ def _taken_up(before: Snapshot, after: Snapshot) -> dict[str, list[Request]]:
     }
 
 
-def _places_in_order(snapshot: Snapshot, job: str, queue: str) -> list[str]:
-    """A job's hosts as it looks at them when it is changed, slow ones last unless it changes its queue."""
+def _places_in_order(snapshot: Snapshot, job: str, queue: str) -> list[tuple[str, bool]]:
+    """A job's hosts as it looks at them when it is changed: slow ones last unless it changes its queue.
+
+    Then those of its browser half.
+    """
     ready, lag = snapshot.ready.get(job, {}), snapshot.lag.get(job, {})
     if job in snapshot.jobs and snapshot.jobs[job]["queue"] != queue:
         ready, lag = {**ready, **lag}, {}
-    return [*sorted(ready), *sorted(lag)]
+    render = snapshot.render.get(job, {})
+    return [*((host, False) for host in (*sorted(ready), *sorted(lag))), *((host, True) for host in sorted(render))]
 
 
 def _in_order(report: SettleReport) -> SettleReport:

@@ -27,6 +27,9 @@ class Engine(StrEnum):
     """What fetches the page."""
 
     HTTP = "http"
+    BROWSER = "browser"
+    AUTO = "auto"
+    """Without a browser where that is enough, with one where a page needs it."""
 
 
 class Level(IntEnum):
@@ -61,14 +64,24 @@ class Outcome(StrEnum):
 
 
 def queue_name(engine: Engine, lane: Lane) -> str:
-    """The Celery queue, and the frontier's rotation, that a job belongs to."""
-    return f"{engine}.{lane}"
+    """The Celery queue, and the frontier's rotation, that a job belongs to.
+
+    Pages are first asked for without a browser where nobody knows whether they need one.
+    """
+    return f"{Engine.HTTP if engine is Engine.AUTO else engine}.{lane}"
 
 
-ALL_QUEUES: tuple[str, ...] = tuple(queue_name(engine, lane) for engine in Engine for lane in Lane)
+ALL_QUEUES: tuple[str, ...] = tuple(
+    queue_name(engine, lane) for lane in Lane for engine in (Engine.HTTP, Engine.BROWSER)
+)
 """Those that requests are leased from, the most urgent first."""
 CONTROL_QUEUE = "control"
 """Housekeeping; there is nothing to lease."""
+
+
+def is_for_browser(queue: str) -> bool:
+    """Are the pages of this queue rendered?"""
+    return queue.startswith(f"{Engine.BROWSER}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +94,8 @@ class Request:
     attempt: int = 0
     hops: int = 0
     losses: int = 0
+    render: bool = False
+    """It needs a browser, in a job that otherwise does without: it is leased from the browser's queue of its lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +170,9 @@ class Settlement:
     """Was it an attempt? Not when nobody asked the host: then nothing is learnt about it, nor held against a retry."""
     signal: Signal = Signal.NONE
     """What was learnt about the host."""
+    render: bool = False
+    """For a retry: from now on it is for the browser. That is how a page is handed over; `retry:` and the reason are
+    counted even when it was no attempt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,11 @@ RETRIED_REASONS = frozenset(
         "proxy_refused",
         "proxy_gateway",
         "proxy_wait",
+        "browser_crashed",
+        "browser_missing",
+        "page_crashed",
+        "render_timeout",
+        "selector_missing",
     }
 )
 """Failures without a status that may pass. TLS faults, unknown hosts, addresses that are blocked, bodies that are too
@@ -97,7 +102,7 @@ NOT_ASKED = frozenset(
     {
         *("robots_pending", "robots_unreachable", "robots_disallowed", "host_down", "worker_lost", "internal_error"),
         *("row_refused", "job_unknown", "store_down", "proxy_failed", "proxy_refused", "proxy_gateway", "proxy_wait"),
-        *("bad_url", "blocked_address"),
+        *("bad_url", "blocked_address", "browser_crashed", "browser_missing"),
     }
 )
 """Failures that say nothing about the host: it was not asked, or the fault is ours or a proxy's."""

@@ -4,7 +4,7 @@
     s0,1,3,0/path            https, depth 0, attempt 1, 3 redirect hops, 0 lost leases
 
 A queue's key holds job, host and level, so that an entry need not. A leased or delayed request, which stands in a
-structure shared by hosts, is a record: `job host level entry`.
+structure shared by hosts, is a record: `job host level entry`. Levels 3 to 5 are 0 to 2 of requests for the browser.
 """
 
 from __future__ import annotations
@@ -14,6 +14,13 @@ from shoal.core.url import Url
 
 _FLAG = {"http": "h", "https": "s"}
 _SCHEME = {"h": "http", "s": "https"}
+RENDER = 3
+"""The first level of requests for the browser."""
+
+
+def digit(level: Level, render: bool) -> int:
+    """The level as it stands in Redis."""
+    return level.value + RENDER * render
 
 
 def encode(request: Request) -> str:
@@ -36,10 +43,12 @@ def decode(host: str, level: int, entry: str) -> Request:
     slash = entry.index("/")
     url = Url(_SCHEME[entry[0]], host, entry[slash:])
     numbers = entry[1:slash].split(",")
+    render = level >= RENDER
+    priority = Level(level - RENDER * render)
     if len(numbers) == 1:
-        return Request(url, int(numbers[0]), Level(level))
+        return Request(url, int(numbers[0]), priority, render=render)
     depth, attempt, hops, losses = map(int, numbers)
-    return Request(url, depth, Level(level), attempt, hops, losses)
+    return Request(url, depth, priority, attempt, hops, losses, render)
 
 
 def decode_record(record: str) -> tuple[str, Request]:

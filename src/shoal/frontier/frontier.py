@@ -30,20 +30,23 @@ from shoal.core.model import (
     SettleReport,
     WorkerBeat,
 )
+from shoal.core.routes import Route, RouteNote
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
 from shoal.frontier.audit import Audit
 from shoal.frontier.crew import BEAT_LIFETIME, Crew
 from shoal.frontier.doorbells import Doorbells
-from shoal.frontier.entry import encode, encode_new
+from shoal.frontier.entry import encode_new
 from shoal.frontier.host_change import HostChange
 from shoal.frontier.register import Register
+from shoal.frontier.routes import RouteBook
 from shoal.frontier.scripts import Arg, Scripts, connect, translated_errors
 from shoal.frontier.troubles import TroubleBoard
 from shoal.frontier.wire import (
     COUNTERS,
     Glance,
     block,
+    dead_letter,
     in_calls,
     limits_of,
     ms,
@@ -82,6 +85,7 @@ class Frontier:
         self._register = Register(client, prefix, self.board)
         self._crew = Crew(client, prefix)
         self._doorbells = Doorbells(client, prefix)
+        self._routes = RouteBook(client, prefix, self._scripts)
 
     @classmethod
     def at(cls, url: str, prefix: str = "shoal", manners: Manners = DEFAULT_MANNERS) -> Frontier:
@@ -184,7 +188,7 @@ class Frontier:
         for number, start in enumerate(range(0, len(dead), ADMIT_AT_ONCE)):
             args: list[Arg] = [job, f"{token}.{number}"]
             for request, reason in dead[start : start + ADMIT_AT_ONCE]:
-                args += (request.url.host, reason, encode(request))
+                args += dead_letter(request, reason)
             state, _ = self._scripts.call("replay", args)
         return state_of(state)
 
@@ -287,6 +291,16 @@ class Frontier:
         """Take back expired leases. (requests given back, jobs that ended by this)"""
         returned, *ended = self._scripts.call("reap", [groups])
         return returned, tuple(ended)
+
+    # --- which pages need a browser -----------------------------------------------------------------------------
+
+    def routes(self, job: str) -> dict[tuple[str, str], Route]:
+        """(host, pattern) → what is known about such pages of this job."""
+        return self._routes.read(job)
+
+    def note_routes(self, job: str, notes: Sequence[RouteNote]) -> None:
+        """Remember for all workers what pages of this job needed."""
+        self._routes.note(job, notes)
 
     # --- looking ------------------------------------------------------------------------------------------------
 

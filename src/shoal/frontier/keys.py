@@ -23,7 +23,8 @@ class KeyPattern:
 
 
 KEYS: tuple[KeyPattern, ...] = (
-    KeyPattern("job", "{P}:job:{J}", "hash", "state, queue, limits, counters, layout of seen; how far it is rebuilt",
+    KeyPattern("job", "{P}:job:{J}", "hash",
+               "state, queue, queue of its browser half, limits, counters, layout of seen; how far it is rebuilt",
                "until forget"),
     KeyPattern("reasons", "{P}:reasons:{J}", "hash", "outcome:reason → count", "until forget"),
     KeyPattern("slow", "{P}:slow:{J}", "zset", "the 32 slowest hosts → ms to answer", "until forget"),
@@ -34,6 +35,11 @@ KEYS: tuple[KeyPattern, ...] = (
     KeyPattern("delayed", "{P}:delayed:{J}", "zset", "record → ms when it is due", "until empty or cancel"),
     KeyPattern("lag", "{P}:lag:{J}", "zset", "slow host with a queue → ms when it may be asked",
                "until empty or cancel"),
+    KeyPattern("render", "{P}:render:{J}", "zset", "host with a queue for the browser → ms when it may be asked",
+               "until empty or cancel"),
+    KeyPattern("routes", "{P}:routes:{J}", "hash",
+               "`host pattern` → pages that did without a browser, pages that needed one, ms of the last look",
+               "until forget"),
     KeyPattern("spend", "{P}:spend:{J}", "hash",
                "pages, bytes and first lease of each host, for its budgets; next slot of a job slower than the host",
                "until forget"),
@@ -51,7 +57,8 @@ KEYS: tuple[KeyPattern, ...] = (
     KeyPattern("host", "{P}:host:{H}", "string",
                "a packed table: next slot, in flight, limits, hold, pace, latency, breaker",
                "a day unused"),
-    KeyPattern("waiters", "{P}:waiters:{H}", "zset", "`job host` that waits for room in the bucket → lane and time",
+    KeyPattern("waiters", "{P}:waiters:{H}", "zset",
+               "`job host` that waits for room in the bucket, `+` behind it for the browser half → lane and time",
                "until there is; a day at most"),
     KeyPattern("notes", "{P}:notes:{H}", "list", "the last ten decisions about the host, and why", "a day unused"),
     KeyPattern("robots", "{P}:robots:{O}", "string", "a worker fetches this robots.txt", "30 s"),

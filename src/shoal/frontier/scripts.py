@@ -23,13 +23,17 @@ from redis.retry import Retry
 from shoal.errors import RedisUnavailable
 
 _LUA = files("shoal.frontier") / "lua"
-SHARED = ("prelude", "hosts", "moves")
+SHARED = ("prelude", "hosts", "moves", "returns")
 """These stand before every operation."""
+LEFT_OUT = {"lease": ("returns",)}
+"""But for these, of an operation that has no use for them and no room."""
 PARTS = {
     "lease": ("lease/places", "lease/suspects", "lease/limits", "lease/budgets", "lease/shares"),
     "settle": ("settle/learning",),
+    **dict.fromkeys(("create", "admit", "restore", "remember", "recall"), ("some/seen",)),
+    **dict.fromkeys(("borrow", "return_proxies"), ("some/scores",)),
 }
-"""Long operations are cut into parts, which stand before them."""
+"""Long operations are cut into parts, and some operations share one; these stand before them."""
 OPERATIONS = tuple(
     sorted(name[:-4] for path in _LUA.iterdir() if (name := path.name).endswith(".lua") and name[:-4] not in SHARED)
 )
@@ -90,7 +94,8 @@ def _refusal(operation: str, text: str) -> str:
 
 def source(name: str) -> str:
     """The whole text of an operation: what is shared, its parts, and itself."""
-    return "\n".join((_LUA / f"{part}.lua").read_text() for part in (*SHARED, *PARTS.get(name, ()), name))
+    shared = (part for part in SHARED if part not in LEFT_OUT.get(name, ()))
+    return "\n".join((_LUA / f"{part}.lua").read_text() for part in (*shared, *PARTS.get(name, ()), name))
 
 
 class Scripts:

@@ -139,10 +139,12 @@ class Watch:
             seconds, micros = self._client.time()
             later = f"({seconds * 1000 + micros // 1000}"
             pipeline = self._client.pipeline(transaction=False)
-            for key in (f"{self._prefix}:ready:{job}", f"{self._prefix}:lag:{job}"):
+            lists = (f"{self._prefix}:ready:{job}", f"{self._prefix}:lag:{job}", f"{self._prefix}:render:{job}")
+            for key in lists:
                 pipeline.zrevrangebyscore(key, "+inf", later, start=0, num=at_most, withscores=True)
             found = [place for places in pipeline.execute() for place in cast("list[tuple[str, float]]", places)]
-        return [host for host, _ in sorted(found, key=lambda place: -place[1])[:at_most]]
+        longest = sorted(found, key=lambda place: -place[1])
+        return list(dict.fromkeys(host for host, _ in longest))[:at_most]
 
     # --- workers -------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from shoal.core.model import (
     JobStatus,
     Lease,
     LeaseBatch,
+    Level,
     Mark,
     Outcome,
     Request,
@@ -24,7 +25,7 @@ from shoal.core.model import (
     SettleReport,
 )
 from shoal.core.spec import JobSpec
-from shoal.frontier.entry import decode_record, encode
+from shoal.frontier.entry import decode_record, digit, encode
 from shoal.frontier.scripts import Arg
 
 COUNTERS = tuple(field.name for field in fields(Counters))
@@ -32,6 +33,8 @@ RATE_LEAST_MS = 1_000
 LONGEST_WAIT_MS = 86_400_000
 LATER = "later"
 """A retry that was no attempt."""
+TO_BROWSER = "+"
+"""Before the entry of a retry that is for the browser from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,17 @@ def or_none(value: Arg | None) -> Arg:
 def triple(candidate: Candidate) -> tuple[Arg, Arg, Arg]:
     """A candidate for `admit`."""
     if isinstance(candidate, Request):
-        return candidate.url.fingerprint, candidate.url.host, f"{candidate.level.value}{encode(candidate)}"
+        return candidate.url.fingerprint, candidate.url.host, _with_level(candidate)
     return candidate.url.fingerprint, "", candidate.reason
+
+
+def dead_letter(request: Request, reason: str) -> tuple[Arg, Arg, Arg]:
+    """A dead request for `replay`: it goes to the front."""
+    return request.url.host, reason, _with_level(replace(request, level=Level.FIRST))
+
+
+def _with_level(request: Request) -> str:
+    return f"{digit(request.level, request.render)}{encode(request)}"
 
 
 def block(settlement: Settlement) -> tuple[Arg, ...]:
@@ -85,6 +97,7 @@ def block(settlement: Settlement) -> tuple[Arg, ...]:
     if settlement.outcome is Outcome.RETRY:
         outcome = outcome if settlement.counts else LATER
         entry = encode(replace(lease.request, attempt=lease.request.attempt + settlement.counts))
+        entry = f"{TO_BROWSER}{entry}" if settlement.render else entry
     return (
         lease.group,
         lease.index,

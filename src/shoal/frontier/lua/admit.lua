@@ -1,10 +1,11 @@
 -- admit.lua: let URLs into a job that it has not seen, as far as its page budget goes.
 -- ARGV[1] job   ARGV[2] duplicates that the caller has dropped itself
--- ARGV[3..] triples: fingerprint, host, level .. entry; or fingerprint, '', reason for a URL that the scope refuses
+-- ARGV[3..] triples: fingerprint, host, level .. entry (levels 3 to 5 are for the browser); or fingerprint, '', reason
+--   for a URL that the scope refuses
 -- returns {state or '', admitted, duplicates, filtered, over budget}
 local job = ARGV[1]
 local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'pages', 'admitted', 'dead', 'dropped', 'seen', 'base',
-  'split', 'redirects', 'spent', 'host_pages', 'host_bytes', 'host_seconds', 'rebuild')
+  'split', 'redirects', 'spent', 'host_pages', 'host_bytes', 'host_seconds', 'rebuild', 'queue')
 -- A lost job is not known before it knows what is stored of it: who has found links has a row that they are taken from.
 if not j[1] or (j[15] and is_recalling(j[15])) then return { '', 0, 0, 0, 0 } end
 if j[2] or j[1] == 'cancelled' then return { j[1], 0, 0, 0, 0 } end
@@ -67,6 +68,13 @@ local function beyond(host, payload)
   h.new = h.new + 1
 end
 
+-- A job that is for the browser as a whole has no half for it.
+local has_half = half_of(j[16] or '')
+local function level_of(payload)
+  local level = tonumber(string.sub(payload, 1, 1))
+  return in_half(level) and not has_half and level - RENDER or level
+end
+
 local lines, order = {}, {} -- entries by 'level host', in order of arrival
 local admitted, duplicates, filtered, over = 0, tonumber(ARGV[2]), 0, 0
 local reasons = {}
@@ -88,7 +96,7 @@ for i = 3, #ARGV, 3 do
       else
         budget = budget - 1
         admitted = admitted + 1
-        local line = string.sub(payload, 1, 1) .. host
+        local line = level_of(payload) .. host
         if not lines[line] then
           lines[line] = {}
           order[#order + 1] = line
@@ -100,7 +108,9 @@ for i = 3, #ARGV, 3 do
 end
 
 for _, line in ipairs(order) do
-  enqueue(job, string.sub(line, 2), string.sub(line, 1, 1), lines[line], false)
+  local level = string.sub(line, 1, 1)
+  enqueue(job, string.sub(line, 2), level, lines[line], false)
+  add_place(job, level, 'queued', #lines[line])
 end
 if number(12) > 0 then
   for host, h in pairs(hosts) do
@@ -111,7 +121,6 @@ for reason, n in pairs(reasons) do redis.call('HINCRBY', reasons_key(job), 'filt
 redis.call('HSET', job_key(job), 'base', base, 'split', split)
 add(job, 'seen', admitted + filtered + over)
 add(job, 'admitted', admitted)
-add(job, 'queued', admitted)
 add(job, 'filtered', filtered + over)
 add(job, 'duplicates', duplicates)
 write_sums()

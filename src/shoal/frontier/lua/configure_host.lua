@@ -44,12 +44,12 @@ end
 local function wake_group(jobs)
   local left = LOOK_AT_MOST
   for _, job in ipairs(jobs) do
-    for _, list in ipairs({ ready_key(job), lag_key(job) }) do
+    for _, list in ipairs({ ready_key(job), lag_key(job), render_key(job) }) do
       local hosts = redis.call('ZRANGEBYSCORE', list, '(' .. now, '(inf', 'LIMIT', 0, min(LOOK_PER_JOB, left))
       left = left - #hosts
       read_hosts(hosts, #hosts)
       for _, host in ipairs(hosts) do
-        if read_host(host).group == h.name then wake(job, host, touched) end
+        if read_host(host).group == h.name then wake(job, host, list == render_key(job), touched) end
       end
     end
     if left <= 0 then return end
@@ -64,7 +64,10 @@ end
 -- A slot that was booked at another rate binds nobody, and jobs that were put off may ask again at once.
 if h.rate ~= rate then set(h, 'slot', nil) end
 local jobs = redis.call('SMEMBERS', JOBS)
-for _, job in ipairs(jobs) do wake(job, h.name, touched) end
+for _, job in ipairs(jobs) do
+  wake(job, h.name, false, touched)
+  wake(job, h.name, true, touched)
+end
 wake_waiters(h, 100000, touched)
 if #words > 0 then
   note(h.name, 'set', 'an operator: ' .. table.concat(words, ', '))

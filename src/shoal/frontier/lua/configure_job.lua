@@ -2,42 +2,51 @@
 -- ARGV[1] job   ARGV[2..] pairs: fields of the job's hash (as in create)
 -- returns {state or '', 1 when this call ended the job}
 local job, touched = ARGV[1], { [ARGV[1]] = true }
-local j = redis.call('HMGET', job_key(job), 'state', 'queue', 'queued', 'delayed', 'leased', 'tenant')
+local j = redis.call('HMGET', job_key(job), 'state', 'queue', 'queued', 'delayed', 'leased', 'tenant', 'half',
+  'render_queued', 'render_delayed', 'render_leased')
 if not j[1] then return { '', 0 } end
 redis.call('HSET', job_key(job), unpack(ARGV, 2))
 
+local function move_depth(from, to, place, n)
+  if n == 0 then return end
+  redis.call('HINCRBY', depth_key(from), place, -n)
+  redis.call('HINCRBY', depth_key(to), place, n)
+end
+
+-- To another lane: what fetches a job's pages does not change.
 local function move_to(queue)
   leave_queue(job, j[2], j[6])
   -- Slow hosts find their lane again by themselves.
   redis.call('ZUNIONSTORE', ready_key(job), 2, ready_key(job), lag_key(job))
   redis.call('DEL', lag_key(job))
   for i, place in ipairs({ 'queued', 'delayed', 'leased' }) do
-    local n = tonumber(j[i + 2]) or 0
-    if n ~= 0 then
-      redis.call('HINCRBY', depth_key(j[2]), place, -n)
-      redis.call('HINCRBY', depth_key(queue), place, n)
-    end
+    local of_half = tonumber(j[i + 7]) or 0
+    move_depth(j[2], queue, place, (tonumber(j[i + 2]) or 0) - of_half)
+    if j[7] then move_depth(j[7], half_of(queue), place, of_half) end
   end
+  if j[7] then redis.call('HSET', job_key(job), 'half', half_of(queue)) end
 end
 
 -- What waits beyond a smaller page budget is dropped, the last that came first.
 local function drop(excess)
   local dropped = 0
   local by_host = (tonumber(redis.call('HGET', job_key(job), 'host_pages')) or 0) > 0
-  for _, list in ipairs({ ready_key(job), lag_key(job) }) do
+  for _, list in ipairs({ ready_key(job), lag_key(job), render_key(job) }) do
+    local first = list == render_key(job) and RENDER or 0
     for _, host in ipairs(redis.call('ZRANGE', list, 0, -1)) do
       if dropped >= excess then break end
       local before = dropped
-      for level = 2, 0, -1 do
+      for level = first + 2, first, -1 do
         local gone = redis.call('RPOP', queue_key(job, host, level), math.max(0, excess - dropped))
         dropped = dropped + (gone and #gone or 0)
       end
+      add_place(job, first, 'queued', before - dropped)
       if by_host then redis.call('HINCRBY', spend_key(job), 'p ' .. host, before - dropped) end
-      local left = redis.call('EXISTS', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2))
+      local left = redis.call('EXISTS', queue_key(job, host, first), queue_key(job, host, first + 1),
+        queue_key(job, host, first + 2))
       if left == 0 then redis.call('ZREM', list, host) end
     end
   end
-  add(job, 'queued', -dropped)
   add(job, 'dropped', dropped)
   if dropped > 0 then redis.call('HINCRBY', reasons_key(job), 'filtered:over_budget', dropped) end
   write_sums()
@@ -47,7 +56,7 @@ end
 -- served yet says so at the next lease. Of very many hosts, the first are looked at, and others look again by themselves.
 local LOOK_AT = 1000
 local function wake_hosts()
-  for _, list in ipairs({ ready_key(job), lag_key(job) }) do
+  for _, list in ipairs({ ready_key(job), lag_key(job), render_key(job) }) do
     for _, host in ipairs(redis.call('ZRANGE', list, 0, LOOK_AT - 1)) do
       local h = read_host(host)
       local b = h.group and read_host(h.group) or h

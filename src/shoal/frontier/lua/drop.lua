@@ -22,13 +22,14 @@ local function void(group)
   if redis.call('EXISTS', lease_key(group)) == 0 then redis.call('ZREM', LEASES, group) end
 end
 
-local j = redis.call('HMGET', job_key(job), 'queue', 'tenant', 'base', 'split', 'leased')
+local j = redis.call('HMGET', job_key(job), 'queue', 'tenant', 'base', 'split', 'leased', 'render_leased')
 if not j[1] then return 1 end
 for _, group in ipairs(redis.call('ZRANGE', LEASES, 0, -1)) do void(group) end
 for host, n in pairs(gone) do host_returned(read_host(host), n, touched) end
 touched[job] = nil
 drop_waiting(job)
 add(job, 'leased', -(tonumber(j[5]) or 0))
+add(job, 'render_leased', -(tonumber(j[6]) or 0))
 finish_moves(touched)
 redis.call('HSET', job_key(job), 'rebuild', 'recall drop 0 0 -')
 leave_queue(job, j[1], j[2])

@@ -87,41 +87,5 @@ local function note(host, what, reason)
   redis.call('EXPIRE', notes_key(host), DAY_S)
 end
 
--- A host of this job may be asked for now, if it waits at all.
--- Tells whether it was asleep.
-local function wake(job, host, touched)
-  local woken = redis.call('ZADD', ready_key(job), 'XX', 'LT', 'CH', now, host)
-    + redis.call('ZADD', lag_key(job), 'XX', 'LT', 'CH', now, host)
-  if woken > 0 then touched[job] = true end
-  return woken > 0 and redis.call('HGET', job_key(job), 'state') == 'running'
-end
-
--- Who waits for room in a bucket may ask again: the urgent first, and no more of them than there may be room for; whose
--- turn it is among rivals is found out then.
-local EXTRA_WOKEN = 2
-local function wake_waiters(b, most, touched)
-  local woken = 0
-  while woken < most do
-    local waiter = redis.call('ZPOPMIN', waiters_key(b.name), 1)[1]
-    if not waiter then
-      set(b, 'waited', nil)
-      return
-    end
-    local job, host = string.match(waiter, '^(%S+) (%S+)$')
-    if wake(job, host, touched) then woken = woken + 1 end
-  end
-end
-
--- Requests of a bucket came back: it has so many less in flight, and who waited may ask again.
-local function lower(b, n, touched)
-  set(b, 'inflight', max(0, b.inflight - n))
-  list_host(b)
-  if b.waited then wake_waiters(b, n + EXTRA_WOKEN, touched) end
-end
-
--- Requests of a host came back: also to its domain and its address. The jobs to refresh are marked in `touched`.
-local function host_returned(h, n, touched)
-  lower(h, n, touched)
-  if h.group then lower(read_host(h.group), n, touched) end
-  if h.address then lower(read_host(h.address), n, touched) end
-end
+-- Who waits for a bucket: a host of a job, or of its browser half.
+local function waiter_of(job, host, half) return job .. ' ' .. host .. (half and ' +' or '') end

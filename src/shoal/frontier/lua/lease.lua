@@ -12,7 +12,7 @@
 -- theirs, of each job its ready hosts, of each host as many entries as its rate, its cap and the batch allow. A host
 -- that several jobs want goes to the one whose turn it is on that host.
 local limit, lease_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
-local MAX_HOSTS, PASSES, SILENT_MS = 256, 8, 2000
+local MAX_HOSTS, PASSES, SILENT_MS, RENDERING_MS = 256, 8, 2000, 10000
 local RANK = { high = 0, batch = 1, slow = 2 }
 local rank = 0 -- of the queue that is being served: the urgent are woken first
 local records, chunks, ended = {}, {}, {}
@@ -20,9 +20,9 @@ local records, chunks, ended = {}, {}, {}
 -- --- taking ------------------------------------------------------------------------------------------------------
 
 -- Take at most n entries, the most urgent level first; tells whether more are left.
-local function pop(job, host, n)
-  local got, first, normal, last = 0, queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2)
-  local level, kept
+local function pop(job, host, top, n)
+  local first, normal, last = queue_key(job, host, top), queue_key(job, host, top + 1), queue_key(job, host, top + 2)
+  local got, level, kept = 0, nil, nil
   while got < n do
     local popped = redis.call('LMPOP', 3, first, normal, last, 'LEFT', 'COUNT', n - got)
     if not popped then break end
@@ -108,13 +108,9 @@ local function note_terms(queue, under, got)
     source = under.source, got = got }
 end
 
-local function write_terms(under)
-  return string.format('%s .%s %s %d %s %d', under.queue, under.mark, under.rate, under.parallel, under.source, under.got)
-end
-
 local function serve_place(place, n, under)
   local j, queue = place.job, place.queue
-  local got, more = pop(j.name, place.host, n)
+  local got, more = pop(j.name, place.host, queue == j.half and RENDER or 0, n)
   if got == 0 and more then -- suspects only: they wait until the caller has none
     wait_until(place, place.host, now + SUSPECT_MS)
     return 0
@@ -130,14 +126,21 @@ local function serve_place(place, n, under)
   return got
 end
 
+local function write_terms(under)
+  return string.format('%s .%s %s %d %s %d', under.queue, under.mark, under.rate, under.parallel, under.source, under.got)
+end
+
 -- --- lanes -------------------------------------------------------------------------------------------------------
 
--- A slow host leaves the lane of a job for the slow one, and comes back. True when the place has moved.
+-- A slow host leaves the lane of a job for the slow one, and comes back. True when the place has moved. A browser
+-- half has no slow lane; and where pages are rendered, silence means little for longer.
 local function moves_lane(place)
   local j, h = place.job, place.h
+  if place.queue == j.half then return false end
   local home = j.queue == place.queue
   if home and not h.slow then
-    if not j.slow_lane or h.inflight == 0 or now - (h.quiet or now) <= SILENT_MS then return false end
+    local patience = (j.half or j.slow_lane == 'browser.slow') and RENDERING_MS or SILENT_MS
+    if not j.slow_lane or h.inflight == 0 or now - (h.quiet or now) <= patience then return false end
     set(h, 'slow', 1)
     note(place.host, 'slow_lane', string.format('no answer for %d ms', now - h.quiet))
   end
@@ -173,7 +176,9 @@ local function take_from_host(place, want, under)
       local terms = {}
       local m, full = room(rival, want, terms)
       if m > 0 then
-        if place.h.waited then redis.call('ZREM', waiters_key(host), rival.job.name .. ' ' .. host) end
+        if place.h.waited then
+          redis.call('ZREM', waiters_key(host), waiter_of(rival.job.name, host, queue == rival.job.half))
+        end
         local got = serve_place(rival, m, terms)
         if got > 0 then
           room(place, 1, under) -- the place looked at waits for what is left, or is served in the next pass
@@ -188,17 +193,18 @@ local function take_from_host(place, want, under)
   return serve_place(place, n, under)
 end
 
--- Delayed requests whose time has come go to the front level of their queues.
+-- Delayed requests whose time has come go to the front level of their queues, in either half.
 local function promote(job)
   local due = redis.call('ZRANGEBYSCORE', delayed_key(job), '-inf', now, 'LIMIT', 0, 500)
   if #due == 0 then return end
   redis.call('ZREM', delayed_key(job), unpack(due))
   for _, record in ipairs(due) do
-    local _, host, _, entry = split_record(record)
-    enqueue(job, host, 0, { entry }, false)
+    local _, host, level, entry = split_record(record)
+    local top = in_half(level) and RENDER or 0
+    enqueue(job, host, top, { entry }, false)
+    add_place(job, top, 'delayed', -1)
+    add_place(job, top, 'queued', 1)
   end
-  add(job, 'delayed', -#due)
-  add(job, 'queued', #due)
 end
 
 local function take_from_hosts(queue, j, list, want)
@@ -222,9 +228,8 @@ local function take_from_job(queue, name, want)
   local j = job_of(name)
   touched[name] = true
   if j.state ~= 'running' or job_spent(j) then return 0 end
-  local home = j.queue == queue
-  if home then promote(name) end
-  local got = take_from_hosts(queue, j, home and ready_key(name) or lag_key(name), want)
+  if queue == j.queue or queue == j.half then promote(name) end
+  local got = take_from_hosts(queue, j, list_key(queue, j), want)
   charge_takers(queue)
   return got
 end
@@ -243,8 +248,8 @@ end
 
 -- --- the answer --------------------------------------------------------------------------------------------------
 
--- A group's number is the time, or one more than the last: after a flush, or with a frontier older than its workers, a
--- lease from before must not fit a group of today. Counted in eighths of a millisecond, time runs ahead of any
+-- A group's number is the time, or one more than the last: after a flush, or with a frontier older than its workers,
+-- a lease from before must not fit a group of today. Counted in eighths of a millisecond, time runs ahead of any
 -- sequence; and Lua still writes the number without an exponent.
 local function next_group()
   local group = max((tonumber(redis.call('GET', SEQUENCE)) or 0) + 1, now * 8)
@@ -253,8 +258,13 @@ local function next_group()
 end
 
 local function note_start(job, n)
-  add(job, 'queued', -n)
-  add(job, 'leased', n)
+  local rendered = rendered_of[job] or 0
+  add_place(job, 0, 'queued', rendered - n)
+  add_place(job, 0, 'leased', n - rendered)
+  if rendered > 0 then
+    add_place(job, RENDER, 'queued', -rendered)
+    add_place(job, RENDER, 'leased', rendered)
+  end
   if redis.call('HSETNX', job_key(job), 'started', now) == 1 then
     local seconds = tonumber(redis.call('HGET', job_key(job), 'seconds')) or 0
     if seconds > 0 then redis.call('HSET', job_key(job), 'deadline', now + seconds * 1000) end
@@ -289,9 +299,8 @@ local function soonest(queue)
   if wait < 0 or ms < wait then wait = ms end
 end
 
-local LOOK_AGAIN_MS = 100
 local run, trusted = server_run()
-if not trusted then return { -1, LOOK_AGAIN_MS, 0, {}, {}, {}, run } end
+if not trusted then return { -1, 100, 0, {}, {}, {}, run } end
 
 local served = {}
 for i = 7, #ARGV, 2 do

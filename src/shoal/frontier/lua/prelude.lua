@@ -17,6 +17,8 @@ local function seen_key(job, bucket) return P .. ':seen:' .. job .. ':' .. bucke
 local function queue_key(job, host, level) return P .. ':queue:' .. job .. ':' .. host .. ':' .. level end
 local function ready_key(job) return P .. ':ready:' .. job end
 local function lag_key(job) return P .. ':lag:' .. job end
+local function render_key(job) return P .. ':render:' .. job end
+local function routes_key(job) return P .. ':routes:' .. job end
 local function spend_key(job) return P .. ':spend:' .. job end
 local function delayed_key(job) return P .. ':delayed:' .. job end
 local function due_key(queue) return P .. ':due:' .. queue end
@@ -59,9 +61,36 @@ end
 local counts = {}
 local function count(name, n) counts[name] = (counts[name] or 0) + n end
 
+-- Single requests of a job that is fetched without a browser may need one. They are its browser half: they have levels
+-- 3 to 5 in place of 0 to 2, their hosts stand in a list of their own, and they are leased from the browser's queue of
+-- the job's lane. nil for a job that is for the browser as a whole, which has no halves.
+local RENDER = 3
+local function half_of(queue)
+  local lane = string.match(queue, '^http%.(.*)$')
+  return lane and 'browser.' .. lane or nil
+end
+
+local function in_half(level) return tonumber(level) >= RENDER end
+
+-- The level of a request that needs a browser, in a job of this queue.
+local function render_level(queue, level)
+  level = tonumber(level)
+  return half_of(queue) and level < RENDER and level + RENDER or level
+end
+
+-- From its first such request on, a job's hash names the queue of its browser half.
+local halves = {}
+local function open_half(job)
+  if halves[job] then return end
+  halves[job] = true
+  local half = half_of(redis.call('HGET', job_key(job), 'queue') or '')
+  if half then redis.call('HSETNX', job_key(job), 'half', half) end
+end
+
 -- A table of sums that is written in one go: add(job, field, n), then write_sums(). The places of requests are
--- summed up for each queue as well.
+-- summed up for each queue as well; those of a browser half stand in a job's sums twice, and in its queue's only.
 local PLACES = { queued = true, delayed = true, leased = true }
+local HALF_PLACES = { render_queued = 'queued', render_delayed = 'delayed', render_leased = 'leased' }
 local sums = {}
 local function add(job, field, n)
   local fields = sums[job]
@@ -72,6 +101,12 @@ local function add(job, field, n)
   fields[field] = (fields[field] or 0) + n
 end
 
+-- So many requests of this level come to a place, or leave it.
+local function add_place(job, level, place, n)
+  add(job, place, n)
+  if in_half(level) then add(job, 'render_' .. place, n) end
+end
+
 local function write_sums()
   for job, fields in pairs(sums) do
     local queue = redis.call('HGET', job_key(job), 'queue')
@@ -79,6 +114,12 @@ local function write_sums()
       if n ~= 0 then
         redis.call('HINCRBY', job_key(job), field, n)
         if queue and PLACES[field] then redis.call('HINCRBY', depth_key(queue), field, n) end
+        local place = HALF_PLACES[field]
+        local half = place and queue and half_of(queue)
+        if half then
+          redis.call('HINCRBY', depth_key(queue), place, -n)
+          redis.call('HINCRBY', depth_key(half), place, n)
+        end
       end
     end
   end
@@ -117,7 +158,10 @@ end
 
 -- A job leaves the rotations of a queue.
 local function leave_queue(job, queue, tenant)
-  for _, name in ipairs({ queue, slow_lane(queue) }) do
+  local names = { queue }
+  names[#names + 1] = slow_lane(queue)
+  names[#names + 1] = half_of(queue)
+  for _, name in ipairs(names) do
     set_due(name, tenant, job, NEVER)
     redis.call('ZREM', turn_jobs_key(name, tenant), job)
   end
@@ -130,17 +174,29 @@ end
 
 -- When can something of this job be leased? Keeps due:{Q} true; a job that is not running is in no rotation.
 local function refresh_due(job)
-  local j = redis.call('HMGET', job_key(job), 'state', 'queue', 'tenant', 'deadline', 'queued', 'delayed')
+  local j = redis.call('HMGET', job_key(job), 'state', 'queue', 'tenant', 'deadline', 'queued', 'delayed', 'half',
+    'render_queued', 'render_delayed')
   if not j[2] then return end
-  local at, lag, slow = NEVER, NEVER, slow_lane(j[2])
+  local at, lag, slow, half = NEVER, NEVER, slow_lane(j[2]), NEVER
   if j[1] == 'running' then
-    at = min(earliest(ready_key(job)), earliest(delayed_key(job)))
+    local queued, delayed = tonumber(j[5]) or 0, tonumber(j[6]) or 0
+    at = earliest(ready_key(job))
     if slow then lag = earliest(lag_key(job)) end
-    local waits = (tonumber(j[5]) or 0) + (tonumber(j[6]) or 0) > 0
-    if j[4] and waits then at = min(at, tonumber(j[4])) end
+    local retry = earliest(delayed_key(job))
+    if j[7] then
+      -- Whichever half is looked at first takes up what is due of both.
+      local of_half = tonumber(j[9]) or 0
+      half = earliest(render_key(job))
+      if of_half > 0 then half = min(half, retry) end
+      if j[4] and (tonumber(j[8]) or 0) + of_half > 0 then half = min(half, tonumber(j[4])) end
+      if of_half == delayed then retry = NEVER end
+    end
+    at = min(at, retry)
+    if j[4] and queued + delayed > 0 then at = min(at, tonumber(j[4])) end
   end
   set_due(j[2], j[3], job, at)
   if slow then set_due(slow, j[3], job, lag) end
+  if j[7] then set_due(j[7], j[3], job, half) end
 end
 
 -- Put entries into a host's queue; the host becomes ready unless it is waiting already.
@@ -150,32 +206,12 @@ local function enqueue(job, host, level, entries, front)
   for i = 1, #entries, 1000 do
     redis.call(push, list, unpack(entries, i, min(i + 999, #entries)))
   end
-  redis.call('ZADD', ready_key(job), 'NX', now, host)
-end
-
--- Seen URLs by linear hashing: bucket counts grow one by one, so that no bucket leaves the intset encoding (512
--- integers). Lua's numbers cannot hold 64 bits: the last nine decimal digits, evenly spread, choose the bucket.
-local PER_BUCKET = 190
-local function spread(fingerprint) return tonumber(string.sub(fingerprint, -9)) end
-local function bucket_of(fingerprint, base, split)
-  local h = spread(fingerprint)
-  local bucket = h % base
-  if bucket < split then bucket = h % (base * 2) end
-  return bucket
-end
-
--- (base, split) for this many fingerprints.
-local function buckets_for(n)
-  local buckets, base = max(1, ceil(n / PER_BUCKET)), 1
-  while base * 2 <= buckets do base = base * 2 end
-  return base, buckets - base
-end
-
--- A proxy's score, 0 to 1: half of what it has lost comes back in this time, for who is not asked cannot prove itself.
-local function score_now(score, scored)
-  local half_life_ms = 60000
-  local lost = 1 - (tonumber(score) or 1)
-  return 1 - lost * 0.5 ^ ((now - (tonumber(scored) or now)) / half_life_ms)
+  if in_half(level) then
+    open_half(job)
+    redis.call('ZADD', render_key(job), 'NX', now, host)
+  else
+    redis.call('ZADD', ready_key(job), 'NX', now, host)
+  end
 end
 
 -- A server that was started anew may have lost its last writes: nobody works with it before somebody has looked at it,

@@ -1,6 +1,7 @@
 -- settle.lua: leases come to their end.
 -- ARGV blocks of 10: group, index, outcome ('later' = a retry that is no attempt), reason, delay_ms, hold_ms,
---   latency_ms, received bytes, entry of a retry, signal about the host ('?' behind it when the lease was a probe)
+--   latency_ms, received bytes, entry of a retry ('+' before it when it is for the browser from now on),
+--   signal about the host ('?' behind it when the lease was a probe)
 -- returns {settlements refused because the lease was lost, job that ended by this call, …}
 local BLOCK = 10
 local FIELD = { done = 'done', dead = 'dead', filtered = 'dropped', robots = 'dropped' }
@@ -58,17 +59,24 @@ local function spend(job, host, outcome, reason, received)
   if budgets.bytes and received > 0 then redis.call('HINCRBY', spend_key(job), 'b ' .. host, received) end
 end
 
+-- Tells whether the request was handed over to the browser by this.
+local PLUS = string.byte('+')
 local function put_back(job, host, level, at, counts)
-  add(job, 'delayed', 1)
+  local entry, before = ARGV[at + 8], level
+  if string.byte(entry) == PLUS then
+    entry, level = string.sub(entry, 2), render_level(redis.call('HGET', job_key(job), 'queue'), level)
+  end
+  if in_half(level) then open_half(job) end
+  add_place(job, level, 'delayed', 1)
   if counts then add(job, 'retries', 1) end
-  redis.call('ZADD', delayed_key(job), now + tonumber(ARGV[at + 4]),
-    job .. ' ' .. host .. ' ' .. level .. ' ' .. ARGV[at + 8])
+  redis.call('ZADD', delayed_key(job), now + tonumber(ARGV[at + 4]), job .. ' ' .. host .. ' ' .. level .. ' ' .. entry)
+  return in_half(level) and not in_half(before)
 end
 
 local function settle(job, host, level, at)
   local outcome, reason, received = ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 7])
   touched[job] = true
-  add(job, 'leased', -1)
+  add_place(job, level, 'leased', -1)
   add(job, 'received', received)
   spend(job, host, outcome, reason, received)
   if FIELD[outcome] then
@@ -77,7 +85,8 @@ local function settle(job, host, level, at)
   elseif state_of(job).state == 'cancelled' then
     add(job, 'dropped', 1)
   else
-    put_back(job, host, level, at, outcome == 'retry')
+    local handed_over = put_back(job, host, level, at, outcome == 'retry')
+    if handed_over then outcome = 'retry' end -- not counted as one, but its reason is
   end
   if outcome ~= 'later' then note_reason(job, outcome, reason) end
 end

@@ -17,15 +17,22 @@ local function host_spent(j, host)
 end
 
 local function drop_host(place, reason)
-  local dropped = 0
-  for level = 0, 2 do
-    local queue = queue_key(place.job.name, place.host, level)
-    dropped = dropped + redis.call('LLEN', queue)
+  local dropped, name = 0, place.job.name
+  for level = 0, place.job.half and RENDER + 2 or 2 do
+    local queue = queue_key(name, place.host, level)
+    local length = redis.call('LLEN', queue)
     redis.call('UNLINK', queue)
+    add_place(name, level, 'queued', -length)
+    dropped = dropped + length
   end
   redis.call('ZREM', place.list, place.host)
-  add(place.job.name, 'queued', -dropped)
-  add(place.job.name, 'dropped', dropped)
+  if place.job.half then
+    write_waits()
+    redis.call('ZREM', ready_key(name), place.host)
+    redis.call('ZREM', lag_key(name), place.host)
+    redis.call('ZREM', render_key(name), place.host)
+  end
+  add(name, 'dropped', dropped)
   redis.call('HINCRBY', reasons_key(place.job.name), 'filtered:' .. reason, dropped)
   touched[place.job.name], shrunk[place.job.name] = true, true
 end

@@ -29,13 +29,16 @@ local function leave_rivals(queue, host, tenant, job)
   if #left == 0 then set(read_host(host), 'shared', nil) end
 end
 
-local function has_entries(job, host)
-  return redis.call('EXISTS', queue_key(job, host, 0), queue_key(job, host, 1), queue_key(job, host, 2)) > 0
+local function has_entries(queue, j, host)
+  local first = queue == j.half and RENDER or 0
+  return redis.call('EXISTS', queue_key(j.name, host, first), queue_key(j.name, host, first + 1),
+    queue_key(j.name, host, first + 2)) > 0
 end
 
--- Can something of the job be served from this queue? Of a batch, slow hosts are in the lane beside it.
+-- Can something of the job be served from this queue? Of a batch, slow hosts are in the lane beside it; what needs a
+-- browser is in a queue for that.
 local function stands_in(queue, j)
-  return j.state == 'running' and (j.queue == queue or j.slow_lane == queue)
+  return j.state == 'running' and (j.queue == queue or j.slow_lane == queue or j.half == queue)
 end
 
 -- May this rival be served in place of the one whose place was looked at? One that has nothing here any more leaves; one
@@ -43,12 +46,12 @@ end
 local function rival_place(queue, place, tenant, name, booked)
   if name == place.job.name then return place end
   local j = job_of(name)
-  if not stands_in(queue, j) or not has_entries(name, place.host) then
+  if not stands_in(queue, j) or not has_entries(queue, j, place.host) then
     leave_rivals(queue, place.host, tenant, name)
     return nil
   end
   if over_budget(j) or host_spent(j, place.host) then return nil end
-  local list = j.queue == queue and ready_key(name) or lag_key(name)
+  local list = list_key(queue, j)
   write_waits()
   local at = tonumber(redis.call('ZSCORE', list, place.host) or '')
   if not at or (at > now and j.rate and j.rate < booked) then return nil end
@@ -92,7 +95,7 @@ local function charge_on_host(queue, host, j, n)
 end
 
 local takers = {} -- job → requests that it got and has not been charged for
-local taken_of = {} -- name of a job → all that it got in this call
+local taken_of, rendered_of = {}, {} -- name of a job → all that it got in this call; that of its browser half
 -- Virtual times: queue → tenant, queue → job; and whose turn has moved on: queue → tenant → jobs.
 local tenant_turns, job_turns, charged = {}, {}, {}
 
@@ -118,6 +121,7 @@ local function charge_takers(queue)
   for j, n in pairs(takers) do
     charge(queue, j, n)
     taken_of[j.name] = (taken_of[j.name] or 0) + n
+    if queue == j.half then rendered_of[j.name] = (rendered_of[j.name] or 0) + n end
   end
   takers = {}
 end
