@@ -52,8 +52,16 @@ def split_option(option: str) -> tuple[str, str]:
     return name.strip(), expression.strip()
 
 
-def _check(name: str, selector: str) -> None:
+def check_selector(selector: str) -> None:
+    """Raises BadSpec unless it can be parsed."""
     try:
         LexborHTMLParser("").css(selector)
     except SelectolaxError as exc:
-        raise BadSpec(f"field {name!r}: {selector!r} is not a CSS selector that can be parsed") from exc
+        raise BadSpec(f"{selector!r} is not a CSS selector that can be parsed") from exc
+
+
+def _check(name: str, selector: str) -> None:
+    try:
+        check_selector(selector)
+    except BadSpec as exc:
+        raise BadSpec(f"field {name!r}: {exc}") from exc

@@ -24,6 +24,7 @@ from pydantic import (
     field_validator,
 )
 
+from shoal.core.browsing import VERBS, Browsing
 from shoal.core.egress import is_loopback
 from shoal.core.field import parse_field
 from shoal.core.model import Engine, Lane, queue_name
@@ -41,8 +42,8 @@ _MOST_MEANT = 100
 _SHOWN_CHARS = 200
 _PLAIN = {"tuple_type": "a list is needed", "list_type": "a list is needed", "dict_type": "an object is needed"}
 """In place of Python's words."""
-_SECRET_PLACES = ("headers", "proxies")
-"""Settings of which a refusal does not repeat what was given."""
+_SECRET_PLACES = ("headers", "proxies", "browser.cookies", "browser.actions")
+"""Settings of which a refusal does not repeat what was given; nor of those that these are part of."""
 _NAME, _POOL = "a name", "a pool"
 
 
@@ -91,7 +92,9 @@ class JobSpec(BaseModel):
     lane: Lane = Lane.BATCH
     """How urgent: high, batch or slow."""
     engine: Engine = Engine.HTTP
-    """What fetches the pages."""
+    """What fetches the pages: http, browser, or auto, which takes the browser for pages that need it."""
+    browser: Browsing | None = None
+    """What is asked of the browser: waits, actions, pictures; with engine browser or auto."""
     weight: float = Field(default=1.0, ge=0.01, le=1000)
     """Share of the workers against other jobs of the lane."""
     rate: Rate | None = None
@@ -131,6 +134,21 @@ class JobSpec(BaseModel):
     """Seconds for a whole fetch."""
     max_body: int = Field(default=10_000_000, ge=1_000, le=1_000_000_000)
     """Bytes of a body, on the wire and unpacked; at most what the operator allows."""
+
+    @field_validator("browser")
+    @classmethod
+    def _has_a_browser(cls, browser: Browsing | None, info: ValidationInfo) -> Browsing | None:
+        if browser is not None and info.data.get("engine") is Engine.HTTP and info.context != STORED:
+            raise ValueError("this is for engine: browser or auto; without a browser nothing of it is done")
+        return browser
+
+    @field_validator("archive")
+    @classmethod
+    def _pictures_need_a_place(cls, archive: bool, info: ValidationInfo) -> bool:
+        browser: Browsing | None = info.data.get("browser")
+        if not archive and browser and (browser.screenshot or browser.pdf) and info.context != STORED:
+            raise ValueError("screenshots and prints are kept in the archive: leave it on, or ask for none")
+        return archive
 
     @field_validator("allow", "deny")
     @classmethod
@@ -295,7 +313,7 @@ def _message(error: dict[str, Any], place: str, values: Mapping[str, Any], model
         if model is not JobSpec and not issubclass(model, JobSpec) and place in JobSpec.model_fields:
             return "this can be set only when a job is submitted"
         near = get_close_matches(place.lower()[:_MOST_MEANT], model.model_fields, n=1, cutoff=0.6)
-        hint = f"; did you mean {near[0]!r}?" if near and near[0] not in values else ""
+        hint = f"; did you mean {near[0]!r}?" if near and near[0] not in values else _hint(place)
         return f"there is no such setting{hint}"
     if error["type"] == "model_type":
         return "a JSON object is needed"
@@ -305,9 +323,19 @@ def _message(error: dict[str, Any], place: str, values: Mapping[str, Any], model
     return message[:1].lower() + message[1:]
 
 
+def _hint(place: str) -> str:
+    """What was probably meant within `browser`, or what there is."""
+    section, _, name = place.rpartition(".")
+    if section.startswith("browser.actions.") and section.count(".") == 2:
+        return f"; there are {', '.join(VERBS)}"
+    near = get_close_matches(name.lower()[:_MOST_MEANT], Browsing.model_fields, n=1) if section == "browser" else []
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
 def _shown(error: dict[str, Any], place: str) -> str:
     """What was given, unless it may be a secret or says nothing."""
-    if error["type"] in ("extra_forbidden", "model_type", "missing") or not place or place.startswith(_SECRET_PLACES):
+    silent = error["type"] in ("extra_forbidden", "model_type", "missing") or not place
+    if silent or place.startswith(_SECRET_PLACES) or place == "browser":
         return ""
     try:
         text = repr(error["input"])

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.core.model import ALL_QUEUES, AdmitReport, Counters, JobState, JobStatus
+from shoal.core.model import ALL_QUEUES, AdmitReport, Counters, Engine, JobState, JobStatus, Lane, queue_name
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,9 @@ def test_a_job_has_ended_when_it_is_finished_or_cancelled() -> None:
 
 
 def test_queues_are_named_after_engine_and_lane() -> None:
-    assert ALL_QUEUES == ("http.high", "http.batch", "http.slow")
+    assert (
+        *("http.high", "browser.high"),
+        *("http.batch", "browser.batch"),
+        *("http.slow", "browser.slow"),
+    ) == ALL_QUEUES
+    assert queue_name(Engine.AUTO, Lane.BATCH) == "http.batch"

@@ -252,7 +252,7 @@ def test_headers_are_kept_as_written() -> None:
         {"max_body": 999},
         {"retries": 21},
         {"name": "x" * 201},
-        {"engine": "browser"},
+        {"engine": "curl"},
         {"lane": "HIGH"},
         {"robots": "maybe"},
         {"urls": "https://a/"},
