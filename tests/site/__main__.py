@@ -12,8 +12,9 @@ from tests.site.hostile.server import run as run_hostile
 from tests.site.parent import die_with_parent
 from tests.site.reply import Responder
 from tests.site.server import LOCAL, Server, run
+from tests.site.shop import Shop
 
-_SITES = ("bookshop", "linked", "slow", "hostile")
+_SITES = ("bookshop", "shop", "linked", "slow", "hostile")
 
 
 def main() -> None:
@@ -62,6 +63,8 @@ def _site(options: Namespace) -> Responder:
         return LinkedSite(options.pages, options.links, options.size, seed=options.seed)
     if options.site == "slow":
         return SlowSite(options.delay, options.pages)
+    if options.site == "shop":
+        return Shop()
     return Bookshop(options.seed, slow_seconds=options.delay)
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
+from aiohappyeyeballs import start_connection  # pyright: ignore[reportUnknownVariableType]
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from shoal.core.address import NEVER, kind_of, read_address
@@ -36,6 +38,9 @@ LOOKUP_S = 10.0
 _NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 
 Find = Callable[[str], Awaitable[tuple[str, ...]]]
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+EYEBALLS_S = 0.25
+"""After so long without a connection the next address is tried beside the first."""
 
 
 def ask_system(name: str) -> list[str]:
@@ -135,11 +140,13 @@ class Names:
 class Guard:
     """Judges, and makes the connectors of all sessions."""
 
-    def __init__(self, egress: Egress, lookup: Lookup = ask_system) -> None:
+    def __init__(self, egress: Egress, lookup: Lookup = ask_system, tls: ssl.SSLContext | None = None) -> None:
+        """`tls`: which proxies to trust that speak TLS, when it is not those whom the system trusts."""
         self._egress = egress
         self._names = Names(lookup)
         self._passed: dict[tuple[str, bool], float] = {}
         """Hosts that were judged and may be asked, until their names are looked up again."""
+        self._tls = tls
 
     async def check_all(self, host: str) -> None:
         """May this host be asked by somebody else, who may choose any of its addresses? Raises FetchError."""
@@ -213,6 +220,26 @@ class Guard:
         address = read_address(text)
         return "unreadable" if address is None else self._egress.refuses(address, name, local=local)
 
+    async def dial(
+        self, make: Callable[[], P], host: str, port: int, *, local: bool = False
+    ) -> tuple[asyncio.Transport, P]:
+        """A plain connection to a judged address of this host (without its port); raises FetchError and OSError."""
+        address = read_address(host)
+        found = (str(address),) if address else await self.judged(host, local=local)
+        return await _dial(make, found, port, lambda text: self._why(text, "" if address else host, local=local))
+
+    async def dial_proxy(
+        self, make: Callable[[], P], host: str, port: int, *, with_tls: bool = False
+    ) -> tuple[asyncio.Transport, P]:
+        """A connection to a proxy, which may be anywhere but where nobody is; raises FetchError and OSError."""
+        found = await self._find_proxy(host)
+        return await _dial(make, found, port, _never, self._trust() if with_tls else None, host)
+
+    def _trust(self) -> ssl.SSLContext:
+        """For proxies that we speak TLS with."""
+        self._tls = self._tls or ssl.create_default_context()
+        return self._tls
+
 
 class _SocksConnector(SocksConnector):
     """One that hands judged addresses over, where it does not leave names to the proxy."""
@@ -267,6 +294,21 @@ def _gated(gate: Callable[[str], str]) -> Callable[[tuple[Any, ...]], socket.soc
         return socket.socket(family, kind, proto)
 
     return make
+
+
+async def _dial(
+    make: Callable[[], P],
+    addresses: Sequence[str],
+    port: int,
+    gate: Callable[[str], str],
+    tls: ssl.SSLContext | None = None,
+    name: str | None = None,
+) -> tuple[asyncio.Transport, P]:
+    """To the first of these addresses that answers."""
+    infos = [(_family(text), socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (text, port)) for text in addresses]
+    made = await start_connection(infos, happy_eyeballs_delay=EYEBALLS_S, interleave=1, socket_factory=_gated(gate))
+    loop = asyncio.get_running_loop()
+    return await loop.create_connection(make, sock=made, ssl=tls, server_hostname=name if tls else None)
 
 
 def _never(text: str) -> str:

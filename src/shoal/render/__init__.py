@@ -1,0 +1,1 @@
+"""The browser: pages that need JavaScript."""

@@ -1,0 +1,1 @@
+"""The browser: what it renders, and what it does not let pages do."""

@@ -1,0 +1,26 @@
+"""One browser and one shop for all tests of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.browsers import browser_path
+from tests.contract.render.pages import Tab, browsing
+from tests.site.server import Server, serve
+from tests.site.shop import Shop
+
+__all__ = ["browser_path"]
+
+
+@pytest.fixture(scope="session")
+def tab() -> Generator[Tab]:
+    with browsing() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def shop() -> Generator[Server]:
+    with serve(Shop(), ["127.0.0.1", "localhost"]) as server:
+        yield server

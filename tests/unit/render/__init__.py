@@ -1,0 +1,1 @@
+"""The browser: what needs none to be tested."""
