@@ -6,7 +6,7 @@ import gzip
 import random
 import subprocess
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,12 +14,13 @@ import pytest
 from sqlalchemy.engine import Engine
 
 from shoal.control import Ending
-from shoal.core.model import JobState, Outcome, Request, Settlement
+from shoal.core.model import Candidate, JobState, Outcome, Request, Settlement
 from shoal.core.spec import JobSpec
+from shoal.core.url import parse
 from shoal.errors import ArchiveUnavailable, StoreUnavailable
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.watch import Watch
-from shoal.store.archive import ArchiveReader, ArchiveWriter, Exchange
+from shoal.store.archive import ArchiveReader, ArchiveWriter, Attachment, Exchange
 from shoal.store.database import open_database
 from shoal.store.jobs import JobStore, NewJob
 from shoal.store.pages import ItemRow, PageRow, PageStore
@@ -91,6 +92,28 @@ def _result(job: str, request: Request, settlement: Settlement) -> Result:
     exchange = Exchange(url, 200, "OK", (), body, 1)
     item = ItemRow(job, request.url.fingerprint, 0, url, {"title": url})
     return Result(settlement, page=row, exchange=exchange, items=(item,))
+
+
+def test_links_that_scripts_have_written_are_written_down(frontier: Frontier, engine: Engine, tmp_path: Path) -> None:
+    """The body that is kept does not have them, and what a browser made of it is not rendered again."""
+    depot = Depot.at(frontier, engine, tmp_path)
+    depot.submit()
+    (result,) = depot.fetch(1)
+    assert result.page
+    made = (Attachment("document", "text/html; charset=utf-8", b"<a href=/made>"), Attachment("pdf", "x/y", b"%PDF"))
+    links: list[Candidate] = [Request(parse("https://a.test/made"), 1)]
+    page = replace(result.page, engine="browser", notes={"requests": 2})
+    depot.delivery.deliver([replace(result, page=page, attachments=made, candidates=links)])
+    depot.writer.close()
+    (row,) = depot.stored()
+    reader = ArchiveReader(depot.root)
+    assert [reader.read_attachment(each.archive) for each in row.captures] == [each.body for each in made]
+    assert [each.kind for each in row.captures] == ["document", "pdf"]
+    assert row.archive
+    assert not row.tells_links
+    ((stored, found),) = depot.pages.stored({"job": [row.fingerprint]})
+    assert stored == row
+    assert [each.urls for each in found] == [("https://a.test/made",)]
 
 
 class SmallDisk:

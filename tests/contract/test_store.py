@@ -23,7 +23,7 @@ from shoal.store.claims import Claim, Claimed
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters, Selection, requests_of
 from shoal.store.jobs import JobFilter, JobStore, NewJob
-from shoal.store.pages import ArchiveRef, DeadLetter, ItemRow, PageRow, PageStore, RowFilter
+from shoal.store.pages import ArchiveRef, Capture, DeadLetter, ItemRow, PageRow, PageStore, RowFilter
 from shoal.store.submissions import REPLAY, URLS, Submission
 from tests.postgres import Postgres
 
@@ -60,6 +60,21 @@ def test_a_page_written_twice_is_one_row_with_the_newer_values(engine: Engine) -
     assert store.count("job") == 2
     assert store.page("job", newer.fingerprint) == newer
     assert store.page("job", 12345) is None
+
+
+def test_a_rendered_page_comes_back_with_what_was_kept_and_seen(engine: Engine) -> None:
+    store = PageStore(engine)
+    captures = (
+        Capture("document", "text/html; charset=utf-8", 12, ArchiveRef("job/a.warc.gz", 10, 20)),
+        Capture("screenshot", "image/png", 99, ArchiveRef("job/a.warc.gz", 30, 40)),
+    )
+    row = _page(1, engine="browser", captures=captures, notes={"console": ["Über\u2028"], "requests": 3})
+    store.write([row, _page(2)], [], [])
+    first, second = store.pages("job")
+    assert first == row
+    assert first.capture("screenshot") == captures[1]
+    assert first.capture("pdf") is None
+    assert (second.engine, second.captures, second.notes) == ("http", (), None)
 
 
 def test_items_and_letters_are_replaced_by_their_key(engine: Engine) -> None:

@@ -19,7 +19,8 @@ from shoal.store.pages import ArchiveRef, FoundLinks, PageRow
 
 def body_wanted(trail: Trail, page: PageRow) -> ArchiveRef | None:
     """Where the body lies that the page's links are to be read from; None when it is not needed, or not kept."""
-    return page.archive if not page.redirect and trail.follows_from(page.depth) else None
+    wanted = page.tells_links and not page.redirect and trail.follows_from(page.depth)
+    return page.archive if wanted else None
 
 
 def onward(trail: Trail, page: PageRow, body: Exchange | None) -> tuple[list[Candidate], int]:

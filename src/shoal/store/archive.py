@@ -13,12 +13,13 @@ import secrets
 import shutil
 import time
 import zlib
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import TypeVar
 from uuid import uuid4
 
 from isal import igzip
@@ -29,6 +30,8 @@ from shoal.fetch.decode import unpack
 from shoal.store.folders import register
 from shoal.store.pages import ArchiveRef
 from shoal.store.segment import SUFFIX, Segment, mend
+
+T = TypeVar("T")
 
 COMPRESSION = 1
 MAX_UNPACKED = 1_000_000_000
@@ -55,6 +58,16 @@ class Exchange:
         return unpack(self.body, encoding.decode("latin-1"), limit) if encoding else self.body
 
 
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """Something that was made of a response: its document after all scripts, a picture, a print."""
+
+    kind: str
+    """`document`, `screenshot` or `pdf`."""
+    media_type: str
+    body: bytes
+
+
 class ArchiveWriter:
     """The segments that this process has open: those of the jobs it has lately worked for."""
 
@@ -72,6 +85,11 @@ class ArchiveWriter:
         """Add one response to the job's segment."""
         with _translated(self._root):
             return self._segment(job).append(_packed(_response_record(exchange)))
+
+    def attach(self, job: str, url: str, at_ms: int, attachment: Attachment) -> ArchiveRef:
+        """Add to the job's segment what was made of the response of this URL and moment."""
+        with _translated(self._root):
+            return self._segment(job).append(_packed(_attachment_record(url, at_ms, attachment)))
 
     def flush(self) -> None:
         """Bring all bytes to the disk; rows that point to them may be written after this."""
@@ -161,6 +179,13 @@ class ArchiveReader:
 
     def read(self, ref: ArchiveRef) -> Exchange:
         """The response that a page row points to."""
+        return self._read(ref, _exchange)
+
+    def read_attachment(self, ref: ArchiveRef) -> bytes:
+        """The document, picture or print that a page row points to."""
+        return self._read(ref, _block)
+
+    def _read(self, ref: ArchiveRef, parse: Callable[[bytes], T]) -> T:
         path = self._root / ref.key
         try:
             with path.open("rb") as file:
@@ -171,7 +196,7 @@ class ArchiveReader:
         except OSError as exc:
             raise ArchiveUnavailable(f"cannot read the archive segment {ref.key}: {exc.strerror or exc}") from exc
         try:
-            return _exchange(gzip.decompress(member))
+            return parse(gzip.decompress(member))
         except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError) as exc:
             raise NotFound(f"no record at {ref.offset} of the archive segment {ref.key}") from exc
 
@@ -190,6 +215,20 @@ def _exchange(record: bytes) -> Exchange:
     headers = tuple((name, value) for name, _, value in (line.partition(b": ") for line in lines))
     at = datetime.fromisoformat(warc["WARC-Date"])
     return Exchange(warc["WARC-Target-URI"], int(status), reason, headers, body, round(at.timestamp() * 1000))
+
+
+def _block(record: bytes) -> bytes:
+    return record.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n\r\n")
+
+
+def _attachment_record(url: str, at_ms: int, attachment: Attachment) -> bytes:
+    """A document is a conversion of the response; pictures and prints are resources with names of their own."""
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    if attachment.kind == "document":
+        named = {"WARC-Target-URI": url, "Content-Type": attachment.media_type}
+        return _record("conversion", at, named, attachment.body)
+    named = {"WARC-Target-URI": f"urn:{attachment.kind}:{url}", "Content-Type": attachment.media_type}
+    return _record("resource", at, named, attachment.body)
 
 
 def _response_record(exchange: Exchange) -> bytes:

@@ -28,6 +28,17 @@ class ArchiveRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Capture:
+    """What was kept of a rendered page besides its response."""
+
+    kind: str
+    """`document`, `screenshot` or `pdf`."""
+    media_type: str
+    size: int
+    archive: ArchiveRef
+
+
+@dataclass(frozen=True, slots=True)
 class PageRow:
     """What is known about one fetched URL."""
 
@@ -52,6 +63,19 @@ class PageRow:
     """Redirects that led here."""
     received: int = 0
     """Bytes of the body on the wire."""
+    engine: str = "http"
+    """What fetched it: http or browser."""
+    captures: tuple[Capture, ...] = ()
+    notes: Mapping[str, Any] | None = None
+    """What was seen while it was rendered."""
+
+    @property
+    def tells_links(self) -> bool:
+        """Can its links be read from its body again? Not when it is not kept, nor when scripts have written them."""
+        return self.archive is not None and self.engine == "http"
+
+    def capture(self, kind: str) -> Capture | None:
+        return next((each for each in self.captures if each.kind == kind), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +179,7 @@ class PageStore:
         with self._transaction() as connection:
             for job, fingerprints in wanted.items():
                 rows = [_page_of(row) for row in _those(connection, pages, job, fingerprints)]
-                bare = [row.fingerprint for row in rows if row.archive is None and row.redirect is None]
+                bare = [row.fingerprint for row in rows if row.redirect is None and not row.tells_links]
                 theirs = [_links_of(row) for row in _those(connection, links, job, bare)] if bare else []
                 found += [(row, tuple(each for each in theirs if each.fingerprint == row.fingerprint)) for row in rows]
         return found
@@ -345,14 +369,33 @@ def _page_values(row: PageRow) -> dict[str, object]:
         "request_id": row.request_id,
         "hops": row.hops,
         "received": row.received,
+        "engine": row.engine,
+        "captures": _json([_capture_values(each) for each in row.captures]) if row.captures else None,
+        "notes": _json(row.notes) if row.notes else None,
     }
 
 
 def _page_of(row: sa.RowMapping) -> PageRow:
-    plain = {name: row[name] for name in PageRow.__slots__ if name != "archive"}
+    plain = {name: row[name] for name in PageRow.__slots__ if name not in ("archive", "captures", "notes")}
     key = row["archive_key"]
     archive = None if key is None else ArchiveRef(key, row["archive_offset"], row["archive_length"])
-    return PageRow(**plain, archive=archive)
+    captures = tuple(map(_capture_of, orjson.loads(row["captures"]))) if row["captures"] else ()
+    notes = orjson.loads(row["notes"]) if row["notes"] else None
+    return PageRow(**plain, archive=archive, captures=captures, notes=notes)
+
+
+def _capture_values(capture: Capture) -> list[object]:
+    at = capture.archive
+    return [capture.kind, capture.media_type, capture.size, at.key, at.offset, at.length]
+
+
+def _capture_of(values: list[Any]) -> Capture:
+    kind, media_type, size, *place = values
+    return Capture(kind, media_type, size, ArchiveRef(*place))
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()
 
 
 def _item_values(row: ItemRow) -> dict[str, object]:

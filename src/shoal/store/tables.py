@@ -123,9 +123,13 @@ pages = Table(
     Column("request_id", String(100), nullable=False, server_default=""),
     Column("hops", Integer, nullable=False, server_default="0"),
     Column("received", BigInteger, nullable=False, server_default="0"),
+    Column("engine", String(10), nullable=False, server_default="http"),
+    Column("captures", Text),
+    Column("notes", Text),
     Index("pages_in_order", "job", "id"),
     UniqueConstraint("job", "fingerprint", name="pages_by_fingerprint"),
 )
+"""`captures` (what was kept of a rendered page besides its response) and `notes` (what was seen meanwhile) are JSON."""
 
 links = Table(
     "links",

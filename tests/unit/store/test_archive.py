@@ -21,7 +21,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from shoal import __version__
 from shoal.errors import ArchiveUnavailable, NotFound
-from shoal.store.archive import ArchiveReader, ArchiveWriter, Exchange
+from shoal.store.archive import ArchiveReader, ArchiveWriter, Attachment, Exchange
 from shoal.store.pages import ArchiveRef
 
 AT_MS = 1_700_000_000_123
@@ -91,6 +91,29 @@ def test_each_record_has_its_identity_and_its_date(tmp_path: Path) -> None:
     assert found[1][1]["Content-Type"] == "application/http; msgtype=response"
     made = datetime.strptime(found[0][1]["WARC-Date"], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
     assert abs((datetime.now(UTC) - made).total_seconds()) < 60
+
+
+def test_what_was_made_of_a_response_lies_beside_it(tmp_path: Path) -> None:
+    writer = ArchiveWriter(tmp_path, 1_000_000)
+    made = [
+        Attachment("document", "text/html; charset=utf-8", "<p>grün\r\n\r\n</p>\r\n\r\n".encode()),
+        Attachment("screenshot", "image/png", b"\x89PNG\r\n\r\n"),
+        Attachment("pdf", "application/pdf", b""),
+    ]
+    writer.append("job", EXCHANGE)
+    refs = [writer.attach("job", EXCHANGE.url, AT_MS, each) for each in made]
+    writer.close()
+    found = records(segments(tmp_path)[0])[2:]
+    assert [(kind, headers["WARC-Target-URI"], headers["Content-Type"], body) for kind, headers, body in found] == [
+        ("conversion", EXCHANGE.url, made[0].media_type, made[0].body),
+        ("resource", f"urn:screenshot:{EXCHANGE.url}", "image/png", made[1].body),
+        ("resource", f"urn:pdf:{EXCHANGE.url}", "application/pdf", b""),
+    ]
+    assert {headers["WARC-Date"] for _, headers, _ in found} == {"2023-11-14T22:13:20.123000Z"}
+    reader = ArchiveReader(tmp_path)
+    assert [reader.read_attachment(ref) for ref in refs] == [each.body for each in made]
+    with pytest.raises(NotFound):
+        reader.read_attachment(replace(refs[1], offset=refs[1].offset + 1))
 
 
 def test_each_record_is_a_gzip_member_of_its_own(tmp_path: Path) -> None:
