@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from shoal import __version__
 from shoal.core.egress import Egress
 from shoal.core.manners import Manners
-from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE
+from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE, is_for_browser
 from shoal.core.values import RateText
 from shoal.errors import InputError
 
@@ -67,6 +67,20 @@ class Settings(BaseModel):
     """A WARC segment is closed at this size."""
     recycle_megabytes: int = Field(default=512, ge=64)
     """A worker process above this size is replaced after its slice."""
+    browser: str = ""
+    """A Chromium or Chrome to render pages with; unset: Playwright's own, else one of this machine."""
+    browser_pages: int = Field(default=4, ge=1, le=64)
+    """Pages that one worker process renders at a time."""
+    browser_megabytes: int = Field(default=1_500, ge=200)
+    """A browser whose processes take more than this together is replaced."""
+    browser_page_megabytes: int = Field(default=512, ge=50)
+    """A page that takes more than this is given up."""
+    browser_recycle_pages: int = Field(default=200, ge=1)
+    """A browser is replaced after so many pages."""
+    browser_recycle_minutes: float = Field(default=30.0, gt=0, le=10_080)
+    """A browser is replaced after so much time."""
+    pool: Literal["prefork", "solo"] = "prefork"
+    """`solo`: a worker is one process, without a pool."""
     prefix: str = "shoal"
     """Of all Redis keys."""
     log_level: str = "info"
@@ -161,6 +175,11 @@ class Settings(BaseModel):
         return tuple(name for name in self.queue_names if name != CONTROL_QUEUE)
 
     @property
+    def browser_queues(self) -> tuple[str, ...]:
+        """Those of the served queues whose pages are rendered."""
+        return tuple(name for name in self.lease_queues if is_for_browser(name))
+
+    @property
     def manners(self) -> Manners:
         return Manners(
             rate=self.default_rate,
@@ -177,7 +196,7 @@ class Settings(BaseModel):
     @property
     def processes(self) -> int:
         """Of a worker; housekeeping alone takes but one."""
-        return self.concurrency if self.lease_queues else 1
+        return self.concurrency if self.lease_queues and self.pool == "prefork" else 1
 
     @property
     def user_agent(self) -> str:

@@ -18,7 +18,7 @@ _PLACEHOLDERS = {
     "J": "[^:]+",
     "H": ".+",
     "B": r"\d+",
-    "L": "[012]",
+    "L": "[0-5]",
     "Q": "[^:]+",
     "G": r"\d+",
     "K": "[^:]+",
@@ -170,7 +170,10 @@ def wrong_depths(stored: Iterable[StoredKey]) -> dict[str, tuple[Counter[str], C
         if key.family.name == "depth":
             depths[key.names["Q"]] = Counter({place: int(n) for place, n in key.value.items()})
         elif key.family.name == "job":
-            places = {place: int(key.value.get(place, 0)) for place in _PLACES}
+            rendered = {place: int(key.value.get(f"render_{place}", 0)) for place in _PLACES}
+            places = {place: int(key.value.get(place, 0)) - rendered[place] for place in _PLACES}
             sums.setdefault(key.value["queue"], Counter()).update(places)
+            if "half" in key.value:
+                sums.setdefault(key.value["half"], Counter()).update(rendered)
     both = {queue: (depths.get(queue, Counter()), sums.get(queue, Counter())) for queue in depths.keys() | sums.keys()}
     return {queue: (depth, total) for queue, (depth, total) in both.items() if depth != total}

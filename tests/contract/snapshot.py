@@ -28,6 +28,8 @@ class Snapshot:
     """Job → host → ms when it may be asked."""
     lag: dict[str, dict[str, float]]
     """The same for slow hosts."""
+    render: dict[str, dict[str, float]]
+    """The same for hosts with requests for the browser."""
     spend: dict[str, dict[str, str]]
     delayed: dict[str, dict[Request, float]]
     """Job → request → ms when it is due, the earliest first."""
@@ -71,6 +73,7 @@ class Snapshot:
             lines=dict(_line(key) for key in families.get("queue", [])),
             ready={job: dict(hosts) for job, hosts in by("J", "ready").items()},
             lag={job: dict(hosts) for job, hosts in by("J", "lag").items()},
+            render={job: dict(hosts) for job, hosts in by("J", "render").items()},
             spend=by("J", "spend"),
             delayed={job: _delayed(job, records) for job, records in by("J", "delayed").items()},
             due=_by_queue(families.get("due_jobs", [])),

@@ -283,7 +283,7 @@ def test_queues_show_what_waits_and_who_serves_them(desk: Desk) -> None:
     desk.submit(URL, URL + "2", lane="slow")
     desk.platform.frontier.lease(queues=["http.slow"], limit=1, lease_for=MINUTE)
     queues = {queue.pop("queue"): queue for queue in told(desk.get("queues"))["data"]}
-    assert list(queues) == ["http.high", "http.batch", "http.slow"]
+    assert tuple(queues) == ALL_QUEUES
     assert queues["http.slow"] == {"queued": 1, "delayed": 0, "leased": 1, "jobs_due": 1, "workers": 2}
     assert queues["http.high"] == {"queued": 0, "delayed": 0, "leased": 0, "jobs_due": 0, "workers": 4}
 
@@ -438,7 +438,7 @@ def test_metrics_tell_what_is_asked_of_them(desk: Desk) -> None:
     desk.platform.frontier.reap()
     found = _samples(desk)
     depth = {(labels["queue"], labels["place"]): value for labels, value in found["shoal_queue_urls"]}
-    assert len(depth) == 9
+    assert len(depth) == 18
     assert depth["http.batch", "queued"] == 1
     outcomes = {(labels["outcome"], labels["reason"]): value for labels, value in found["shoal_outcomes_total"]}
     assert outcomes == {("done", ""): 1, ("dead", "http_404"): 1}

@@ -17,7 +17,7 @@ import pytest
 from shoal.core.model import JobState, Lease, Outcome
 from shoal.core.url import parse
 from shoal.errors import ArchiveUnavailable
-from shoal.store.archive import ArchiveReader
+from shoal.store.archive import ArchiveReader, Attachment
 from shoal.store.pages import DeadLetter, ItemRow, PageRow
 from shoal.worker.result import Result
 from tests.contract.api import (
@@ -438,6 +438,96 @@ def test_a_segment_that_is_gone_or_unreadable_is_told(desk: Desk, monkeypatch: p
 
     monkeypatch.setattr(ArchiveReader, "read", broken)
     assert refused(desk.get(row["body"]), 503)["detail"] == "the disk is gone"
+
+
+# --- what a browser brings -------------------------------------------------------------------------------------------
+
+
+def _rendered(lease: Lease) -> Result:
+    attachments = (
+        Attachment("document", "text/html; charset=utf-8", b"<script>alert(1)</script>"),
+        Attachment("screenshot", "image/png", b"a picture"),
+        Attachment("pdf", "application/pdf", b"a print"),
+    )
+    found = page(lease, engine="browser", notes={"console": ["an error"], "requests": 3})
+    return replace(found, attachments=attachments)
+
+
+def test_a_rendered_page_tells_what_was_seen_and_kept(each: Desk) -> None:
+    job = each.submit(URL, engine="browser", browser={"screenshot": "full", "pdf": True})
+    each.work(_rendered)
+    (row,) = each.rows(f"jobs/{job}/pages")
+    assert (row["engine"], row["notes"]) == ("browser", {"console": ["an error"], "requests": 3})
+    assert row["captures"] == {
+        kind: f"/api/v1/pages/{row['id']}/captures/{kind}" for kind in ("document", "screenshot", "pdf")
+    }
+    sent = {
+        "document": (b"<script>alert(1)</script>", "text/html; charset=utf-8", ".html"),
+        "screenshot": (b"a picture", "image/png", ".png"),
+        "pdf": (b"a print", "application/pdf", ".pdf"),
+    }
+    for kind, (body, media_type, ending) in sent.items():
+        answer = each.get(row["captures"][kind])
+        assert (answer.status_code, answer.get_data()) == (200, body)
+        assert answer.headers["X-Original-Content-Type"] == media_type
+        assert answer.headers["Content-Disposition"].startswith("attachment;")
+        assert answer.headers["Content-Disposition"].endswith(ending)
+        assert answer.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
+    assert each.get(row["captures"]["document"]).mimetype == "application/octet-stream", "no browser runs it"
+    assert each.get(row["captures"]["screenshot"]).mimetype == "image/png"
+
+
+def test_a_page_has_no_other_captures_than_it_tells(desk: Desk) -> None:
+    job = desk.submit(URL)
+    desk.work()
+    (row,) = desk.rows(f"jobs/{job}/pages")
+    assert (row["engine"], row["notes"], row["captures"]) == ("http", None, {})
+    problem = refused(desk.get(f"pages/{row['id']}/captures/pdf"), 404)
+    assert problem["detail"] == f"page {row['id']} has no pdf; it has nothing of the kind"
+    refused(desk.get("pages/999/captures/pdf"), 404)
+    assert desk.get(f"pages/{row['id']}/captures/..%2f..").status_code in (404, 422)
+
+
+def test_captures_of_other_tenants_are_not_there(desk: Desk) -> None:
+    _, mine = desk.make_key(tenant="mine")
+    _, theirs = desk.make_key(tenant="theirs")
+    job = mine.submit(URL, engine="browser")
+    desk.work(_rendered)
+    (row,) = mine.rows(f"jobs/{job}/pages")
+    assert mine.get(row["captures"]["pdf"]).status_code == 200
+    refused(theirs.get(row["captures"]["pdf"]), 404)
+
+
+def test_a_job_is_shown_without_its_cookies_and_passwords(each: Desk) -> None:
+    actions = [{"fill": {"selector": "#p", "text": "c4nary1"}}, {"click": "#login"}]
+    job = each.submit(URL, engine="auto", browser={"cookies": {"sid": "c4nary2"}, "actions": actions})
+    answer = each.get(f"jobs/{job}")
+    assert "c4nary" not in answer.get_data(as_text=True)
+    shown = told(answer)
+    assert (shown["engine"], shown["spec"]["browser"]["cookies"]) == ("auto", {"sid": "***"})
+    assert shown["spec"]["browser"]["actions"][1]["click"] == "#login"
+    assert "c4nary" not in each.get("jobs").get_data(as_text=True)
+
+
+def test_a_refusal_does_not_repeat_cookies(desk: Desk) -> None:
+    for settings in ({"engine": "http"}, {"engine": "browser", "robots": "perhaps"}):
+        for cookies in ({"sid": "c4nary"}, {"sid": "c4nary;"}):
+            answer = desk.post("jobs", {"urls": [URL], "browser": {"cookies": cookies}, **settings})
+            assert answer.status_code == 422
+            assert "c4nary" not in answer.get_data(as_text=True)
+
+
+def test_one_page_can_be_rendered_now(each: Desk) -> None:
+    body = {"url": URL, "engine": "browser", "browser": {"wait": "idle", "screenshot": "view"}}
+    job = told(each.post("scrape", body), 202)["id"]
+    assert each.job(job)["spec"]["browser"]["wait"]["until"] == "idle"
+    assert ("browser.high", each.job(job)["request_id"]) in each.rings
+    each.work(_rendered)
+    done = told(each.post("scrape?wait=1", body), 202)
+    assert done["page"] is None, "another job"
+    row = next(each.rows(f"jobs/{job}/pages"))
+    assert set(row["captures"]) == {"document", "screenshot", "pdf"}
+    assert "browser" in flaws(each.post("scrape", {"url": URL, "browser": {"pdf": True}}))
 
 
 # --- another try -----------------------------------------------------------------------------------------------------

@@ -31,10 +31,14 @@ EXAMPLES = 25
 URL = "http://shop.example/"
 
 MEANING = frozenset(
-    {"cursor", "url", "urls", "host", "hosts", "trusted", "allow", "deny", "fields", "headers", "proxies", "pool", ""}
+    {
+        *("cursor", "url", "urls", "host", "hosts", "trusted", "allow", "deny", "fields", "headers", "proxies", "pool"),
+        *("browser", ""),
+    }
 )
 """Fields of which no schema can say what fits: a cursor that was given, what is a URL, a host, a regular expression, a
-selector, a pool of proxies that there is; and whether a job has something to fetch at all."""
+selector, a pool of proxies that there is, one thing to do in a browser, what the operator allows; and whether a job has
+something to fetch at all."""
 SOCKET_OPTIONS = ("max_redirects", "verify", "cert")
 
 

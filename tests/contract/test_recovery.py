@@ -26,6 +26,7 @@ from shoal.intake.lines import Line
 from shoal.recovery import recovery, way_back
 from shoal.recovery.place import Part, Place
 from shoal.recovery.recovery import Recovery
+from shoal.render.port import Rendered
 from shoal.store.dead import DeadLetters, Selection
 from shoal.store.jobs import NewJob
 from shoal.store.tables import jobs, pages
@@ -34,6 +35,7 @@ from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.reader import Reader
 from shoal.worker.reading import read_page, read_redirect
+from shoal.worker.rendering import read_rendered
 from shoal.worker.result import Result, given_up
 from tests.contract.api import Desk, a_desk
 from tests.contract.keyspace import clear, key_names, leaks, read_keys, wrong_depths
@@ -74,6 +76,10 @@ class Web:
             answer = Response(url, 302, "Found", headers, b"", timedelta())
             return read_redirect(context, lease, answer, f"/target{target.removeprefix('/moved')}")
         answer = Response(url, 200, "OK", headers, self._body(target), timedelta(milliseconds=5))
+        return self.read(context, lease, answer)
+
+    def read(self, context: JobContext, lease: Lease, answer: Response) -> Result:
+        """A page that is there."""
         return asyncio.run(read_page(context, lease, answer, Reader()))
 
     def _body(self, target: str) -> bytes:
@@ -231,6 +237,34 @@ def test_links_of_pages_without_a_body_are_found_again(
         assert found[name] == expected[name]
     assert {**found_reasons, "filtered:other_host": 0} == {**reasons, "filtered:other_host": 0}
     assert each.platform.pages.links_after(job, 0)
+
+
+class RenderedWeb(Web):
+    """The same site made by scripts: what comes over the wire has no links."""
+
+    def read(self, context: JobContext, lease: Lease, answer: Response) -> Result:
+        shell = replace(answer, wire_body=b"<div id=app></div><script src=/app.js></script>")
+        return asyncio.run(read_rendered(context, lease, Rendered(shell, answer.wire_body.decode()), Reader()))
+
+
+@pytest.mark.parametrize("engine", ["browser", "auto"])
+def test_links_of_rendered_pages_are_found_again(
+    each: Desk, valkey_url: str, tmp_path: Path, small: None, engine: str
+) -> None:
+    web = RenderedWeb()
+    job = _crawl(each, engine=engine)
+    each.work(web.visit(each), at_most=20)
+    _flush(each)
+    _recover(each)
+    each.work(web.visit(each))
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+    expected, _ = _undisturbed(valkey_url, tmp_path / "undisturbed")
+    found, _ = _sums(each, job)
+    for name in ("done", "dead", "dropped", "admitted"):
+        assert found[name] == expected[name]
+    rows = [row for row in each.platform.pages.pages(job) if row.redirect is None]
+    assert {row.engine for row in rows} == {"browser"}
+    assert all(row.archive and row.capture("document") for row in rows)
 
 
 def test_links_are_removed_with_their_job(each: Desk, web: Web) -> None:

@@ -67,7 +67,9 @@ def test_channels_are_named_after_the_brokers_database(tmp_path: Path) -> None:
     assert "docs/guides/redis.md" in told
 
 
-@pytest.mark.parametrize("missing", ["~http.*", "~control*", "~unacked*", "~_kombu.*", "+@pubsub", "+@transaction"])
+@pytest.mark.parametrize(
+    "missing", ["~http.*", "~browser.*", "~control*", "~unacked*", "~_kombu.*", "+@pubsub", "+@transaction"]
+)
 def test_a_right_that_celery_needs_is_missed_at_once(tmp_path: Path, missing: str) -> None:
     with server(tmp_path, rights().replace(f" {missing}", "")) as socket:
         assert "lets us in, but not do what Shoal needs" in refusal(f"unix://shoal:{SECRET}@{socket}")

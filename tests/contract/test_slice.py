@@ -24,6 +24,7 @@ from shoal.core.egress import Egress
 from shoal.core.ledger import Ask
 from shoal.core.manners import Signal
 from shoal.core.model import (
+    ALL_QUEUES,
     AdmitReport,
     Breaker,
     Candidate,
@@ -53,6 +54,7 @@ from shoal.intake.replay import Replays
 from shoal.proxy_pools import ProxyPools
 from shoal.recovery.recovery import Recovery
 from shoal.recovery.way_back import WayBack
+from shoal.render.port import Renderer
 from shoal.store.archive import ArchiveReader, ArchiveWriter
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
@@ -69,6 +71,7 @@ from shoal.worker.flights import Flights
 from shoal.worker.kit import SliceLimits, SliceReport, SliceTools
 from shoal.worker.outbound import Outbound
 from shoal.worker.proxies import ProxyLender
+from shoal.worker.routes import RouteBook
 from shoal.worker.shelf import RobotsShelf
 from shoal.worker.slice import Slice
 from shoal.worker.stored import StoredPages
@@ -135,6 +138,8 @@ class Plant:
     """Of the frontier's server."""
     look: Callable[[], None] = lambda: None
     doubt: Callable[[], timedelta] = timedelta
+    renderer: Renderer | None = None
+    """With one, the browser's queues are served as well."""
 
     def submit(self, url: str, **settings: object) -> str:
         spec = JobSpec.model_validate({"urls": [url], "rate": "unlimited", "robots": False, **settings})
@@ -170,21 +175,30 @@ class Plant:
 
         What is called at the end comes before the threads are waited for.
         """
-        limits = SliceLimits(QUEUES, 16, timedelta(seconds=lease_s), timedelta(seconds=30), timedelta(seconds=grace_s))
+        limits = SliceLimits(
+            ALL_QUEUES if self.renderer else QUEUES,
+            16,
+            timedelta(seconds=lease_s),
+            timedelta(seconds=30),
+            timedelta(seconds=grace_s),
+            rendered=8 if self.renderer else 0,
+        )
         return asyncio.run(self._run(limits, after, at_the_end))
 
     async def _run(
         self, limits: SliceLimits, after: Callable[[Slice], object], at_the_end: Callable[[], object]
     ) -> SliceReport:
-        client = Flights(HttpClient("test", guard_of_loopback()))
+        client = Flights(HttpClient("test", guard_of_loopback()), self.renderer)
+        routes = RouteBook(self.frontier)
         archive = ArchiveWriter(self.root, 10_000_000)
         with closing(archive), ThreadPoolExecutor(2) as threads:
             delivery = Delivery(self.frontier, self.pages, archive, self.ending.finalise)
             tools = SliceTools(
                 self.frontier,
                 Visitor(
-                    Outbound(client, ProxyLender(self.desk, ProxyPools(None), threads)),
+                    Outbound(client, ProxyLender(self.desk, ProxyPools(None), threads), client),
                     RobotsCache(RobotsShelf(RobotsStore(self.pages.engine), self.frontier, threads)),
+                    routes=routes,
                 ),
                 delivery,
                 self._context_of,
@@ -193,6 +207,7 @@ class Plant:
                 threads,
                 self.look,
                 client,
+                routes,
                 StoredPages(self.pages, ArchiveReader(self.root), self.doubt),
             )
             run = Slice(tools, limits, {})
@@ -214,19 +229,19 @@ class Plant:
 @pytest.fixture
 def plant(valkey_url: str, tmp_path: Path) -> Generator[Plant]:
     """A plant on SQLite."""
-    with _plant(valkey_url, tmp_path, a_sqlite(tmp_path)) as plant:
+    with a_plant(valkey_url, tmp_path, a_sqlite(tmp_path)) as plant:
         yield plant
 
 
 @pytest.fixture(params=DATABASES)
 def each_plant(request: pytest.FixtureRequest, valkey_url: str, tmp_path: Path) -> Generator[Plant]:
     """A plant on each database."""
-    with _plant(valkey_url, tmp_path, a_database(request, tmp_path)) as plant:
+    with a_plant(valkey_url, tmp_path, a_database(request, tmp_path)) as plant:
         yield plant
 
 
 @contextmanager
-def _plant(valkey_url: str, tmp_path: Path, database: str) -> Generator[Plant]:
+def a_plant(valkey_url: str, tmp_path: Path, database: str) -> Generator[Plant]:
     engine = open_database(database)
     prefix = f"slice-{uuid4().hex[:8]}"
     frontier, watch = Frontier.at(f"{valkey_url}?db=2", prefix), Watch.at(f"{valkey_url}?db=2", prefix)
@@ -258,7 +273,7 @@ def test_a_slice_crawls_a_site_to_its_end_and_says_so(plant: Plant) -> None:
 def test_a_slice_has_a_server_that_was_started_anew_looked_at_before_it_fetches(tmp_path: Path) -> None:
     with (
         servers.running(servers.valkey()) as url,
-        _plant(url, tmp_path, a_sqlite(tmp_path)) as plant,
+        a_plant(url, tmp_path, a_sqlite(tmp_path)) as plant,
         serve(LinkedSite(pages=20, links=5, size=500)) as site,
     ):
         job = plant.submit(site.url)

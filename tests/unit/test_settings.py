@@ -28,9 +28,39 @@ def test_housekeeping_alone_takes_one_process_and_leases_nothing() -> None:
     assert Settings(queues="control,http.slow", concurrency=4).processes == 4
 
 
+def test_a_worker_knows_whether_it_renders() -> None:
+    assert Settings().browser_queues == ("browser.high", "browser.batch", "browser.slow")
+    assert Settings(queues="http.high,control").browser_queues == ()
+    mixed = Settings(queues="browser.slow,http.high,browser.high,control")
+    assert mixed.browser_queues == ("browser.high", "browser.slow")
+    assert mixed.lease_queues == ("http.high", "browser.high", "browser.slow")
+
+
+def test_a_worker_without_a_pool_is_one_process() -> None:
+    assert Settings(pool="solo", concurrency=4).processes == 1
+    with pytest.raises(InputError, match="--pool"):
+        read_settings(pool="threads")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("browser_pages", 0),
+        ("browser_pages", 65),
+        ("browser_megabytes", 100),
+        ("browser_page_megabytes", 10),
+        ("browser_recycle_pages", 0),
+        ("browser_recycle_minutes", 0),
+    ],
+)
+def test_a_browser_that_could_not_render_anything_is_refused(name: str, value: int) -> None:
+    with pytest.raises(InputError, match=f"--{name.replace('_', '-')}"):
+        read_settings(**{name: value})
+
+
 @pytest.mark.parametrize("queues", ["http.fast", "control,http", " , "])
 def test_an_unknown_queue_is_named_with_those_that_there_are(queues: str) -> None:
-    with pytest.raises(InputError, match=r"unknown queue .*there are http.high, http.batch, http.slow, control"):
+    with pytest.raises(InputError, match=r"unknown queue .*there are http.high, browser.high, http.batch, .*control"):
         read_settings(queues=queues)
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from shoal.core.field import Field
 from shoal.core.url import Base
 from shoal.extract.page import META_NAMES, Html, Value
+from shoal.extract.shell import why_render
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Wanted:
     directives: bool = False
     """What the page says to robots."""
     fields: tuple[Field, ...] = ()
+    require: str | None = None
+    """Is it asked whether the page needs a browser? Then this selector must be there, if it is any. None: it is not."""
 
     @property
     def host(self) -> str:
@@ -62,6 +65,8 @@ class Findings:
     values: Mapping[str, Value] = field(default_factory=dict[str, Value])
     cut: tuple[str, ...] = ()
     """Of what there was more than is read: links, metas, values."""
+    render: str = ""
+    """Why the page needs a browser; empty when it does not, or when nobody asks."""
 
 
 NOTHING = Findings()
@@ -70,6 +75,8 @@ NOTHING = Findings()
 def find(body: bytes, wanted: Wanted) -> Findings:
     """Read a page here and now."""
     html = Html.parse(body, wanted.charset, wanted.base)
+    if wanted.require is not None and (why := why_render(html.tree, wanted.require)):
+        return Findings(render=why)
     hrefs = html.hrefs(skip_nofollow=wanted.skip_nofollow) if wanted.links else ()
     metas = html.metas(META_NAMES) if wanted.directives else ()
     values = html.take(wanted.fields) if wanted.fields else {}

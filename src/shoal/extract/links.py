@@ -101,7 +101,7 @@ class Links:
         reason = self._scope.refuses(target)
         if reason:
             return Rejected(target, f"redirect_{reason}")
-        return Request(target, request.depth, request.level, hops=request.hops + 1)
+        return Request(target, request.depth, request.level, hops=request.hops + 1, render=request.render)
 
     def forget(self) -> None:
         """Start anew: something that was remembered may not have arrived."""

@@ -49,15 +49,28 @@ class Trail:
         return self.spec.follow and (self.spec.depth is None or depth < self.spec.depth)
 
     def wanted(
-        self, url: Url, depth: int, media_type: str, charset: str, fields: tuple[Field, ...] = ()
+        self,
+        url: Url,
+        depth: int,
+        media_type: str,
+        charset: str,
+        fields: tuple[Field, ...] = (),
+        require: str | None = None,
     ) -> Wanted | None:
         """What is to be read of a page, if it is one that can have links and if anything is."""
         links = self.follows_from(depth)
-        if media_type not in HTML_TYPES or not (links or fields or self.heeds_directives):
+        if media_type not in HTML_TYPES or not (links or fields or self.heeds_directives or require is not None):
             return None
         spec = self.spec
         return Wanted(
-            str(url), charset, spec.drop_tracking, links, spec.nofollow, directives=self.heeds_directives, fields=fields
+            str(url),
+            charset,
+            spec.drop_tracking,
+            links,
+            spec.nofollow,
+            directives=self.heeds_directives,
+            fields=fields,
+            require=require,
         )
 
     def directives(self, response: Response, findings: Findings) -> Directives:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from shoal.core.field import Field, parse_fields
+from shoal.core.model import Engine, Request
 from shoal.core.retry import RetryPolicy
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
@@ -54,6 +55,17 @@ class JobContext:
             request_id,
         )
 
+    def renders(self, request: Request) -> bool:
+        """Does this request go to the browser?"""
+        return self.spec.engine is Engine.BROWSER or request.render
+
+    @property
+    def require(self) -> str | None:
+        """The selector without which a page needs a browser; None: it is not asked whether it does."""
+        if self.spec.engine is not Engine.AUTO:
+            return None
+        return self.spec.browser.require if self.spec.browser else ""
+
     def headers_for(self, url: Url) -> Mapping[str, str]:
         """What to send to this origin: secrets go where the user sent them, and nowhere else."""
         if not self.secret_headers or url.origin in self.spec.trusted:
@@ -66,6 +78,7 @@ class JobContext:
         values = [self.spec.headers[name] for name in self.secret_headers]
         parts = [*values, *(value.rpartition(" ")[2] for value in values)]
         parts += [part.partition("=")[2].strip() for value in values for part in value.split(";")]
+        parts += self.spec.browser.secrets if self.spec.browser else ()
         return sorted({part for part in parts if len(part) >= SHORTEST_SECRET}, key=len, reverse=True)
 
     @property

@@ -16,7 +16,7 @@ from shoal.core.ledger import Ask
 from shoal.core.model import Candidate, SettleReport
 from shoal.frontier.frontier import Frontier
 from shoal.store.archive import ArchiveWriter
-from shoal.store.pages import FoundLinks, PageRow, PageStore
+from shoal.store.pages import Capture, FoundLinks, PageRow, PageStore
 from shoal.worker.result import Result
 
 
@@ -111,16 +111,29 @@ class Delivery:
         rows: dict[int, tuple[Result, PageRow]] = {}
         try:
             for result in results:
-                if result.page and result.exchange:
-                    ref = self._archive.append(result.page.job, result.exchange)
-                    rows[id(result)] = result, replace(result.page, archive=ref)
-                elif result.page:
-                    rows[id(result)] = result, result.page
+                if result.page:
+                    rows[id(result)] = result, self._archived_row(result, result.page)
             self._archive.flush()
         except BaseException:
             self._archive.abandon()
             raise
         return rows
+
+    def _archived_row(self, result: Result, page: PageRow) -> PageRow:
+        if result.exchange:
+            page = replace(page, archive=self._archive.append(page.job, result.exchange))
+        if result.attachments:
+            captures = tuple(
+                Capture(
+                    each.kind,
+                    each.media_type,
+                    len(each.body),
+                    self._archive.attach(page.job, page.url, page.fetched_ms, each),
+                )
+                for each in result.attachments
+            )
+            page = replace(page, captures=captures)
+        return page
 
     def _admit(self, results: Sequence[Result]) -> None:
         found: dict[str, list[Candidate]] = {}

@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 from shoal.core.proxies import Proxy
 from shoal.core.url import Url
+from shoal.errors import FetchError
 from shoal.fetch.port import Client, FetchLimits, Response
+from shoal.render.port import Order, Rendered, Renderer
 
 _VISIT: ContextVar[asyncio.Task[None] | None] = ContextVar("visit", default=None)
 
 
 class Flights:
-    """A client that knows for which visits it is on the way."""
+    """A client, and a renderer, that knows for which visits it is on the way."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, renderer: Renderer | None = None) -> None:
         self._client = client
+        self._renderer = renderer
         self._flying = Counter[asyncio.Task[None] | None]()
 
     def board(self) -> None:
@@ -42,14 +46,15 @@ class Flights:
         *,
         local: bool = False,
     ) -> Response:
-        visit = _VISIT.get()
-        self._flying[visit] += 1
-        try:
+        with self._on_the_way():
             return await self._client.fetch(url, headers, limits, proxy, local=local)
-        finally:
-            self._flying[visit] -= 1
-            if not self._flying[visit]:
-                del self._flying[visit]
+
+    async def render(self, order: Order) -> Rendered:
+        """As the renderer does; raises FetchError when this process has none."""
+        if self._renderer is None:
+            raise FetchError("browser_missing", "this worker has no browser")
+        with self._on_the_way():
+            return await self._renderer.render(order)
 
     async def check(self, url: Url, *, local: bool = False) -> None:
         await self._client.check(url, local=local)
@@ -58,4 +63,19 @@ class Flights:
         return await self._client.find_address(host)
 
     async def close(self) -> None:
-        await self._client.close()
+        try:
+            if self._renderer:
+                await self._renderer.close()
+        finally:
+            await self._client.close()
+
+    @contextmanager
+    def _on_the_way(self) -> Generator[None]:
+        visit = _VISIT.get()
+        self._flying[visit] += 1
+        try:
+            yield
+        finally:
+            self._flying[visit] -= 1
+            if not self._flying[visit]:
+                del self._flying[visit]

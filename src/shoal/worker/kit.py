@@ -17,6 +17,7 @@ from shoal.frontier.frontier import Frontier
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.flights import Flights
+from shoal.worker.routes import RouteBook
 from shoal.worker.stored import StoredPages
 from shoal.worker.visit import Visitor
 
@@ -36,6 +37,8 @@ class SliceLimits:
     grace: timedelta
     slow_sockets: int | None = None
     """Of these, for slow hosts at most; None is all."""
+    rendered: int = 0
+    """Of these, for the browser at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ class SliceTools:
     """Find out what a server that was started anew has lost."""
     flights: Flights | None = None
     """Knows which visits have begun to fetch; without it, all have."""
+    routes: RouteBook | None = None
+    """Knows which pages of `auto` jobs need a browser."""
     stored: StoredPages | None = None
     """Knows pages that need not be fetched again; without it, all are."""
 

@@ -15,6 +15,11 @@ def resident_mb() -> int:
     return sum(_resident(pid) for pid in (own, *_children(own))) // 1_000_000
 
 
+def own_mb() -> int:
+    """Megabytes of this process alone; 0 when the system does not tell."""
+    return _resident(os.getpid()) // 1_000_000
+
+
 def _resident(pid: int) -> int:
     with suppress(OSError, ValueError, IndexError):
         return int((PROC / str(pid) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

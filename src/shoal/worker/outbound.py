@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from shoal.core.proxies import Verdict, verdict_of
+from shoal.core.proxies import Proxy, Verdict, verdict_of
 from shoal.core.url import Url
 from shoal.errors import FetchError
 from shoal.fetch.port import Client, FetchLimits, Response
+from shoal.render.port import Order, Rendered, Renderer
 from shoal.worker.context import JobContext
 from shoal.worker.proxies import ProxyLender
 
@@ -16,29 +19,58 @@ SLACK = timedelta(seconds=10)
 """A loan lasts this much longer than the fetch may."""
 
 
-class Outbound:
-    """Fetches for jobs."""
+@dataclass(slots=True)
+class _Way:
+    """How to reach a host this time, and how that went."""
 
-    def __init__(self, client: Client, lender: ProxyLender) -> None:
+    proxy: Proxy | None
+    local: bool = False
+    verdict: Verdict = Verdict.NONE
+
+    def answered(self, response: Response) -> None:
+        self.verdict = verdict_of(None if response.status < 400 else FetchError(f"http_{response.status}"))
+
+
+class Outbound:
+    """Fetches and renders for jobs."""
+
+    def __init__(self, client: Client, lender: ProxyLender, renderer: Renderer | None = None) -> None:
         self._client = client
+        self._renderer = renderer
         self._lender = lender
 
     async def fetch(self, context: JobContext, url: Url, headers: Mapping[str, str], limits: FetchLimits) -> Response:
         """GET one URL the way the job wants it; raises FetchError."""
+        async with self._way(context, url, limits.total) as way:
+            response = await self._client.fetch(url, headers, limits, way.proxy, local=way.local)
+            way.answered(response)
+            return response
+
+    async def render(self, context: JobContext, order: Order) -> Rendered:
+        """Render one page the way the job wants it; raises FetchError."""
+        if self._renderer is None:
+            raise FetchError("browser_missing", "this worker has no browser")
+        async with self._way(context, order.url, order.total) as way:
+            rendered = await self._renderer.render(replace(order, proxy=way.proxy))
+            way.answered(rendered.response)
+            return rendered
+
+    @asynccontextmanager
+    async def _way(self, context: JobContext, url: Url, total: timedelta) -> AsyncGenerator[_Way]:
+        """Straight, or through a proxy that is lent for this time, and about which is told how it did."""
         pool = context.spec.proxies
         if pool is None:
-            return await self._client.fetch(url, headers, limits, local=url.host in context.local)
-        loan = await self._lender.borrow(context.job, pool, url, limits.total + SLACK)
-        verdict = Verdict.NONE
+            yield _Way(None, local=url.host in context.local)
+            return
+        loan = await self._lender.borrow(context.job, pool, url, total + SLACK)
+        way = _Way(loan.proxy)
         try:
-            response = await self._client.fetch(url, headers, limits, loan.proxy)
-            verdict = verdict_of(None if response.status < 400 else FetchError(f"http_{response.status}"))
-            return response
+            yield way
         except FetchError as exc:
-            verdict = verdict_of(exc)
+            way.verdict = verdict_of(exc)
             raise
         finally:
-            self._lender.give_back(loan, verdict)
+            self._lender.give_back(loan, way.verdict)
 
     async def check(self, context: JobContext, url: Url) -> None:
         """Raise FetchError when the job may not ask this host."""

@@ -18,7 +18,7 @@ from shoal.store.archive import Exchange
 from shoal.store.pages import ItemRow, PageRow
 from shoal.worker.context import JobContext
 from shoal.worker.reader import Reader, unhurried
-from shoal.worker.result import Result, given_up, now_ms
+from shoal.worker.result import Result, given_up, handed_over, now_ms
 
 log = structlog.get_logger()
 
@@ -26,23 +26,52 @@ MAX_HOPS = 10
 """Redirects in a row."""
 
 
-async def read_page(context: JobContext, lease: Lease, response: Response, reader: Reader) -> Result:
-    """A page, its items, and the links to follow."""
+async def read_page(
+    context: JobContext, lease: Lease, response: Response, reader: Reader, require: str | None = None
+) -> Result:
+    """A page, its items, and the links to follow; or, if it is asked for, that it needs a browser."""
     body, charset = await reader.unpack(response, context.spec.max_body)
     page = _row(context, lease, response, len(body), charset)
-    found = Result(_done(lease, response), page, _exchange(context, response, page))
+    found = Result(_done(lease, response), page, exchange_of(context, response, page))
     url, depth = lease.request.url, lease.request.depth
-    wanted = context.trail.wanted(url, depth, response.media_type, charset, context.fields) if body else None
+    wanted = context.trail.wanted(url, depth, response.media_type, charset, context.fields, require) if body else None
     findings = NOTHING
     if wanted is not None:
         try:
             findings = await reader.read(body, wanted)
         except FetchError as exc:
             found = _unread(context, found, exc)
+    if findings.render:
+        return _for_browser(lease, response)
     says = context.trail.directives(response, findings)
     if wanted is not None and findings is not NOTHING:
         found = await _go_on(context, lease, found, findings, wanted.base_with(findings.base), says)
+    if require is not None and wanted is not None:
+        found = replace(found, needed=False)
     return _left_out(lease, found) if context.spec.noindex and says.noindex else found
+
+
+async def needs_browser(context: JobContext, lease: Lease, response: Response, reader: Reader) -> bool | None:
+    """Would the page have needed a browser? For one that has had one; None when it is not asked, or cannot be said."""
+    if context.require is None or not response.wire_body:
+        return None
+    charset = response.charset(response.wire_body)
+    wanted = context.trail.wanted(lease.request.url, 0, response.media_type, charset, require=context.require)
+    if wanted is None:
+        return None
+    try:
+        findings = await reader.read(response.wire_body, replace(wanted, links=False, directives=False))
+    except FetchError:
+        return None
+    return bool(findings.render)
+
+
+def _for_browser(lease: Lease, response: Response) -> Result:
+    handed = handed_over(lease, "needs_browser")
+    settlement = replace(
+        handed.settlement, latency=response.elapsed, received=len(response.wire_body), signal=Signal.OK
+    )
+    return replace(handed, settlement=settlement, needed=True)
 
 
 async def _go_on(
@@ -93,7 +122,7 @@ def read_redirect(context: JobContext, lease: Lease, response: Response, locatio
     return Result(
         settlement,
         page,
-        _exchange(context, response, page),
+        exchange_of(context, response, page),
         candidates=[context.links.follow(target, request)],
     )
 
@@ -119,7 +148,8 @@ def _row(context: JobContext, lease: Lease, response: Response, size: int, chars
     )
 
 
-def _exchange(context: JobContext, response: Response, page: PageRow) -> Exchange | None:
+def exchange_of(context: JobContext, response: Response, page: PageRow) -> Exchange | None:
+    """What goes into the archive."""
     if not context.spec.archive:
         return None
     return Exchange(

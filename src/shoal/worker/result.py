@@ -12,7 +12,7 @@ from shoal.core.manners import Limit, LimitSource
 from shoal.core.model import Candidate, Lease, Outcome, Request, Settlement
 from shoal.core.redact import without_secrets
 from shoal.errors import FetchError
-from shoal.store.archive import Exchange
+from shoal.store.archive import Attachment, Exchange
 from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow
 
 _NO_LIMIT = Limit(0.0, 0, LimitSource.DEFAULT)
@@ -33,11 +33,16 @@ class Result:
     """What the host was asked, for the ledger."""
     stored: bool = False
     """All that there is to store is stored; only what it leads to may not have arrived."""
+    needed: bool | None = None
+    """Did the page need a browser, by what came without one? None when nobody asked."""
+    attachments: tuple[Attachment, ...] = ()
+    """What is kept of a rendered page besides its response."""
 
     @property
     def found(self) -> FoundLinks | None:
-        """Links that could not be found again, should the frontier lose them: no body is kept, it is no redirect."""
-        if self.stored or self.exchange is not None or (self.page is not None and self.page.redirect):
+        """Links that could not be found again, should the frontier lose them: no body is kept, or scripts made it."""
+        rendered = self.page is not None and self.page.engine == "browser"
+        if self.stored or (self.exchange and not rendered) or (self.page is not None and self.page.redirect):
             return None
         links = [candidate for candidate in self.candidates if isinstance(candidate, Request)]
         if not links:
@@ -57,7 +62,7 @@ def given_up(lease: Lease, outcome: Outcome, error: FetchError, secrets: Iterabl
         host=request.url.host,
         outcome=outcome.value,
         reason=error.reason,
-        detail=_clean(without_secrets(error.detail, secrets)[:500]),
+        detail=clean(without_secrets(error.detail, secrets)[:500]),
         depth=request.depth,
         attempts=request.attempt + 1,
         at_ms=now_ms(),
@@ -68,6 +73,12 @@ def given_up(lease: Lease, outcome: Outcome, error: FetchError, secrets: Iterabl
 def put_off(lease: Lease, reason: str, delay: timedelta) -> Result:
     """A request to be tried later, with nothing held against it."""
     return Result(Settlement(lease, Outcome.RETRY, reason=reason, delay=delay, counts=False))
+
+
+def handed_over(lease: Lease, reason: str) -> Result:
+    """A request that a browser is to fetch; nothing is held against it."""
+    later = put_off(lease, reason, timedelta())
+    return replace(later, settlement=replace(later.settlement, render=True))
 
 
 @dataclass(slots=True)
@@ -96,6 +107,6 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """What every database can store: no lone surrogates, no NUL."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")

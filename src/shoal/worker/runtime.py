@@ -23,6 +23,9 @@ from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
 from shoal.frontier.proxies import ProxyDesk
 from shoal.proxy_pools import pools_of
+from shoal.render.limits import RenderLimits
+from shoal.render.lookup import find_browser
+from shoal.render.renderer import BrowserRenderer
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveWriter
 from shoal.store.orphans import owner_of
@@ -36,6 +39,7 @@ from shoal.worker.kit import SliceLimits, SliceReport, SliceTools
 from shoal.worker.marks import Mark, Marks
 from shoal.worker.outbound import Outbound
 from shoal.worker.proxies import ProxyLender
+from shoal.worker.routes import RouteBook
 from shoal.worker.shelf import RobotsShelf
 from shoal.worker.slice import Slice
 from shoal.worker.stored import StoredPages
@@ -43,6 +47,8 @@ from shoal.worker.visit import Visitor
 
 MAX_CONTEXTS = 200
 MARK_S = 1.0
+SPARE_PAGES = 1
+"""Leased beyond those that are rendered at a time."""
 
 
 class Lifeline:
@@ -78,7 +84,7 @@ class Runtime:
         self._platform = platform
         self._loop = uvloop.new_event_loop()
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sync")
-        self._client = Flights(self._loop.run_until_complete(_make_client(settings)))
+        self._client = self._loop.run_until_complete(_make_client(settings))
         self._archive = ArchiveWriter(
             settings.archive_path, settings.segment_bytes, owner_of(settings.sql_url, settings.archive_path)
         )
@@ -141,7 +147,8 @@ class Runtime:
         settings = self._settings
         return SliceLimits(
             queues=settings.lease_queues,
-            sockets=settings.sockets,
+            sockets=_sockets(settings),
+            rendered=settings.browser_pages + SPARE_PAGES if settings.browser_queues else 0,
             lease_for=settings.lease_for,
             length=timedelta(seconds=settings.slice_seconds),
             grace=timedelta(seconds=settings.grace_seconds),
@@ -152,10 +159,12 @@ class Runtime:
         platform = self._platform
         pools = pools_of(self._settings.proxies_file)
         lender = ProxyLender(self._proxy_desk, pools, self._threads)
+        routes = RouteBook(platform.frontier)
         shelf = RobotsShelf(RobotsStore(platform.engine), platform.frontier, self._threads)
         return SliceTools(
             frontier=platform.frontier,
-            visitor=Visitor(Outbound(self._client, lender), RobotsCache(shelf)),
+            visitor=Visitor(Outbound(self._client, lender, self._client), RobotsCache(shelf), routes=routes),
+            routes=routes,
             delivery=Delivery(
                 platform.frontier,
                 platform.pages,
@@ -217,5 +226,23 @@ def _termination_waits() -> Generator[Termination]:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-async def _make_client(settings: Settings) -> HttpClient:
-    return HttpClient(settings.user_agent, Guard(settings.egress))
+def _sockets(settings: Settings) -> int:
+    """A worker for the browser alone leases what it can render, and one or two more, so that it need not wait."""
+    if settings.lease_queues == settings.browser_queues:
+        return settings.browser_pages + SPARE_PAGES
+    return settings.sockets
+
+
+async def _make_client(settings: Settings) -> Flights:
+    guard = Guard(settings.egress)
+    renderer = None
+    if settings.browser_queues:
+        limits = RenderLimits(
+            at_once=settings.browser_pages,
+            pages=settings.browser_recycle_pages,
+            memory=settings.browser_megabytes * 1_000_000,
+            page_memory=settings.browser_page_megabytes * 1_000_000,
+            age=timedelta(minutes=settings.browser_recycle_minutes),
+        )
+        renderer = BrowserRenderer(limits, guard, lambda: find_browser(settings.browser), settings.user_agent)
+    return Flights(HttpClient(settings.user_agent, guard), renderer)

@@ -41,12 +41,34 @@ def _work(settings: Settings, log_level: str, life: Life) -> NoReturn:
         patiently(chosen, lambda: sync_hosts(chosen))
         if chosen.parent is None:  # else the command that brought it along has said so
             warn_of_risks(chosen)
+        chosen = _servable(chosen)
         _announce(chosen)
         code = Worker(chosen, life).run()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)  # all is closed; Python's own end would wait for threads and processes that wait themselves
+
+
+def _servable(settings: Settings) -> Settings:
+    """Without the queues of the browser, where there is none; raises InputError when nothing is left."""
+    from shoal.errors import InputError
+    from shoal.render.lookup import find_browser
+
+    if not settings.browser_queues:
+        return settings
+    try:
+        find_browser(settings.browser)
+    except InputError as exc:
+        left = [name for name in settings.queue_names if name not in settings.browser_queues]
+        if not left:
+            raise
+        import structlog
+
+        log = structlog.get_logger()
+        log.info("browser_missing", hint=str(exc).partition("\n")[0], served=",".join(left))
+        return settings.model_copy(update={"queues": ",".join(left)})
+    return settings
 
 
 def _tell(log_level: str, code: int, pause_s: float) -> None:

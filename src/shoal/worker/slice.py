@@ -19,7 +19,7 @@ from datetime import timedelta
 import structlog
 
 from shoal.core.domain import registrable_domain
-from shoal.core.model import Lane, Lease, LeaseBatch, Mark, Outcome
+from shoal.core.model import Engine, Lane, Lease, LeaseBatch, Mark, Outcome, is_for_browser
 from shoal.core.retry import signal_of
 from shoal.errors import FetchError, Unavailable
 from shoal.worker.context import JobContext, request_id_of
@@ -170,15 +170,21 @@ class Slice:
         return batch
 
     def _most(self) -> dict[str, int]:
-        """Slow hosts get a part of the sockets, so that fast ones need not wait for them."""
-        if self._limits.slow_sockets is None:
-            return {}
-        slow = [queue for queue in self._limits.queues if queue.endswith(f".{Lane.SLOW}")]
-        return {queue: max(0, self._limits.slow_sockets - self._desk.serving(queue)) for queue in slow}
+        """Slow hosts get a part of the sockets, so that fast ones need not wait for them; so does the browser."""
+        limits, most = self._limits, dict[str, int]()
+        if limits.slow_sockets is not None:
+            slow = [queue for queue in limits.queues if queue.endswith(f".{Lane.SLOW}")]
+            most = {queue: max(0, limits.slow_sockets - self._desk.serving(queue)) for queue in slow}
+        rendered = [queue for queue in limits.queues if is_for_browser(queue)]
+        room = limits.rendered - sum(map(self._desk.serving, rendered))
+        for queue in rendered:
+            most[queue] = max(0, min(room, most.get(queue, room)))
+        return most
 
     async def _start_all(self, batch: LeaseBatch) -> None:
         try:
             await self._load_contexts(batch.leases)
+            await self._share_routes()
             stored = await self._find_stored(batch)
         except Unavailable:
             await self._drain.give_back(list(batch.leases))
@@ -198,6 +204,13 @@ class Slice:
             context = await self._tools.in_thread(lambda job=job: self._tools.context_of(job))
             if context is not None:
                 self._contexts[job] = context
+
+    async def _share_routes(self) -> None:
+        """Once in a while: what was learnt about pages of `auto` jobs."""
+        routes = self._tools.routes
+        jobs = [job for job, context in self._contexts.items() if context.spec.engine is Engine.AUTO]
+        if routes and routes.is_due(jobs):
+            await self._tools.in_thread(lambda: routes.sync(jobs))
 
     async def _find_stored(self, batch: LeaseBatch) -> dict[tuple[str, int], StoredPage]:
         """Who had these before may have stored their pages, and was lost behind that."""

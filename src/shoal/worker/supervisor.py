@@ -27,6 +27,9 @@ PATIENCE_S = 10.0
 """Beyond the grace period, for a worker that was told to stop."""
 STALLED = 75
 """Exit code of a Celery process that takes no work although there is some."""
+RECYCLED = 76
+"""Exit code of a Celery process that has become too large, and ends between two slices."""
+_WHY = {STALLED: "stalled", RECYCLED: "recycled"}
 MAX_FALSE_STARTS = 3
 """A worker that was never ready and is killed so many times in a row will not live."""
 STOPPING = b"stopping: what is under way may end (Ctrl-C again to stop at once)\n"
@@ -89,8 +92,9 @@ class Supervisor:
                 final = self._final(code)
                 if final is not None:
                     return final
-                restarted = "stalled" if code == STALLED else "died"
-                self._rest(code, self._pauses.after(time.monotonic() - started))
+                restarted = _WHY.get(code, "died")
+                if code != RECYCLED:
+                    self._rest(code, self._pauses.after(time.monotonic() - started))
         finally:
             if not self._is_child:
                 self._bury(at_once=True)

@@ -27,6 +27,7 @@ from celery.signals import (
     worker_ready,
     worker_shutting_down,
 )
+from celery.worker import state as worker_state
 
 from shoal.core.model import CONTROL_QUEUE
 from shoal.frontier.frontier import Frontier
@@ -40,9 +41,10 @@ from shoal.worker.door import Door
 from shoal.worker.doorbell import REQUEST_ID, Doorbell
 from shoal.worker.grace import Grace
 from shoal.worker.marks import Marks
+from shoal.worker.memory import own_mb
 from shoal.worker.pulse import Pool, Pulse
 from shoal.worker.runtime import Lifeline, Runtime
-from shoal.worker.supervisor import STALLED, Life
+from shoal.worker.supervisor import RECYCLED, STALLED, Life
 from shoal.worker.ticks import Ticks
 
 log = structlog.get_logger()
@@ -60,8 +62,8 @@ class Worker:
         self._platform: Platform | None = None
         self._runtime: Runtime | None = None
         self._ready = self._stopped = False
-        self._alone = not settings.lease_queues
-        """Housekeeping needs no pool: one process, which is the main one."""
+        self._alone = not settings.lease_queues or settings.pool == "solo"
+        """Without a pool: one process, which is the main one. Housekeeping needs no more."""
         self._marks = Marks(settings.processes)
         self._pool = _CeleryPool(self._marks)
         self._pulse = Pulse(settings, self._app, life, self._pool, self._door, self._give_up)
@@ -97,7 +99,7 @@ class Worker:
     @property
     def _mixed(self) -> bool:
         """Does it serve housekeeping beside slices? Then a thread does it, for it cannot wait for a slice to end."""
-        return not self._alone and CONTROL_QUEUE in self._settings.queue_names
+        return bool(self._settings.lease_queues) and CONTROL_QUEUE in self._settings.queue_names
 
     # --- the tasks ----------------------------------------------------------------------------------------------
 
@@ -116,10 +118,13 @@ class Worker:
             if self._runtime is None:
                 platform = self._open()
                 bell = Doorbell(self._app, platform.frontier)
-                mark = self._marks.of(cast(Any, current_process()).index)
+                mark = self._marks.of(0 if self._alone else cast(Any, current_process()).index)
                 self._runtime = Runtime(self._settings, platform, bell, self._lifeline, mark)
             report = self._runtime.answer(queue)
             log.info("slice_done", queue=queue, **asdict(report))
+            if self._alone and own_mb() > self._settings.recycle_megabytes:
+                log.info("worker_recycled", megabytes=own_mb())
+                worker_state.should_stop = RECYCLED
 
     def _tick(self, request: Any) -> None:
         with _log_context(request):
@@ -208,7 +213,7 @@ class _CeleryPool(Pool):
 
     def silent(self, seconds: float) -> list[int]:
         pool = getattr(getattr(self.worker, "pool", None), "_pool", None)
-        own = {process.pid for process in getattr(pool, "_pool", ())}
+        own = {os.getpid(), *(process.pid for process in getattr(pool, "_pool", ()))}  # we are the pool in `solo`
         return [pid for pid in self._marks.silent(seconds) if pid in own]
 
     @property

@@ -7,23 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from shoal.core.ledger import Ask
 from shoal.core.manners import Signal
-from shoal.core.model import Lease, Mark, Outcome, Settlement
+from shoal.core.model import Engine, Lease, Mark, Outcome, Settlement
 from shoal.core.retry import parse_retry_after, signal_of
 from shoal.core.url import Url
 from shoal.errors import FetchError, Unavailable
 from shoal.fetch.port import FetchLimits, Response
-from shoal.fetch.robots_cache import RobotsCache, RobotsUnreachable
+from shoal.fetch.robots_cache import RobotsCache, RobotsUnreachable, Rules
 from shoal.fetch.robots_inquiry import Asked, Fetch
 from shoal.worker.context import JobContext
 from shoal.worker.outbound import Outbound
 from shoal.worker.reader import Reader
 from shoal.worker.reading import read_page, read_redirect
-from shoal.worker.result import Inquiry, Result, given_up, now_ms, put_off
+from shoal.worker.rendering import order_of, read_rendered
+from shoal.worker.result import Inquiry, Result, given_up, handed_over, now_ms, put_off
+from shoal.worker.routes import RouteBook
 
 MAX_LOSSES = 3
 """Workers that may die with a request in their hands before it is given up."""
@@ -37,7 +41,11 @@ PROBE_DELAY = timedelta(seconds=1)
 class Visitor:
     """Turns leases into results."""
 
-    def __init__(self, outbound: Outbound, robots: RobotsCache, reader: Reader | None = None) -> None:
+    def __init__(
+        self, outbound: Outbound, robots: RobotsCache, reader: Reader | None = None, routes: RouteBook | None = None
+    ) -> None:
+        self._routes = routes
+        """For jobs whose pages go one way or the other; without it, all go without a browser."""
         self._outbound = outbound
         self._robots = robots
         self._reader = reader or Reader()
@@ -86,37 +94,53 @@ class Visitor:
             raise FetchError("host_down", "its host could not be reached for a while, also not by probes")
         if request.losses >= MAX_LOSSES:
             raise FetchError("worker_lost", f"{request.losses} workers were lost while they fetched it")
-        await self._outbound.check(context, request.url)
+        if context.spec.engine is not Engine.AUTO or request.render or self._routes is None:
+            return await self._go(context, lease, inquiry)
+        async with self._routes.turn(context.job, request.url) as way:
+            if way is Engine.BROWSER:
+                return handed_over(lease, "known_route")
+            return await self._go(context, lease, inquiry)
+
+    async def _go(self, context: JobContext, lease: Lease, inquiry: Inquiry) -> Result:
+        url = lease.request.url
+        await self._outbound.check(context, url)
         if context.spec.robots:
             refusal = await self._ask_robots(context, lease, inquiry)
             if refusal is not None:
                 return refusal
-        at_ms = now_ms()
-        try:
-            headers = context.headers_for(request.url)
-            response = await self._outbound.fetch(context, request.url, headers, context.limits)
-        except FetchError as exc:
-            if exc.reason != "proxy_wait":
-                inquiry.note(at_ms, request.url.host, str(request.url), 0, exc.reason)
-            raise
-        except asyncio.CancelledError:
-            inquiry.note(at_ms, request.url.host, str(request.url), 0, "interrupted")
-            raise
-        inquiry.note(at_ms, request.url.host, str(request.url), response.status, "")
-        return await self._read(context, lease, response)
+        if context.renders(lease.request):
+            return await self._render(context, lease, inquiry)
+        with _noted(inquiry, url) as asked:
+            response = await self._outbound.fetch(context, url, context.headers_for(url), context.limits)
+            asked.status = response.status
+        return self._routed(context, lease, await self._read(context, lease, response))
+
+    async def _render(self, context: JobContext, lease: Lease, inquiry: Inquiry) -> Result:
+        async def may_go(url: Url) -> bool:
+            return not context.spec.robots or await self._lets_go_on(context, url, inquiry)
+
+        with _noted(inquiry, lease.request.url) as asked:
+            rendered = await self._outbound.render(context, order_of(context, lease, may_go))
+            asked.status = rendered.response.status
+        if rendered.is_refused:  # also when the page would go elsewhere: without a browser it would not
+            raise _refused(rendered.response, rendered.received)
+        return self._routed(context, lease, await read_rendered(context, lease, rendered, self._reader))
+
+    def _routed(self, context: JobContext, lease: Lease, found: Result) -> Result:
+        """What was learnt about pages like this one is noted, and heeded for its links."""
+        if self._routes is None or context.spec.engine is not Engine.AUTO:
+            return found
+        if found.needed is not None:
+            self._routes.note(context.job, lease.request.url, needed=found.needed)
+        return replace(found, candidates=self._routes.marked(context.job, found.candidates))
 
     async def _read(self, context: JobContext, lease: Lease, response: Response) -> Result:
         if 200 <= response.status < 300:
-            return await read_page(context, lease, response, self._reader)
+            return await read_page(context, lease, response, self._reader, context.require)
         location = response.header("location")
         if 300 <= response.status < 400 and location is not None:
             return read_redirect(context, lease, response, location)
-        raise FetchError(
-            f"http_{response.status}",
-            response.http_reason,
-            retry_after=parse_retry_after(response.header("retry-after"), response.header("date")),
-            received=len(response.wire_body),
-        )
+        raise _refused(response)
 
     # --- robots.txt ---------------------------------------------------------------------------------------------
 
@@ -124,7 +148,7 @@ class Visitor:
         """None when the page may be fetched."""
         url = lease.request.url
         try:
-            rules = await self._robots.rules(url, self._fetcher(context))
+            rules = await self._rules(context, url)
         except RobotsUnreachable as exc:
             _note_hops(inquiry, exc.hops)
             if not exc.asked and exc.reason != "robots_unreachable":
@@ -141,11 +165,57 @@ class Visitor:
             return None
         return given_up(lease, Outcome.ROBOTS, FetchError("robots_disallowed", verdict.named))
 
+    async def _lets_go_on(self, context: JobContext, url: Url, inquiry: Inquiry) -> bool:
+        """To a page that another one leads to; where nobody can tell, it is not gone to."""
+        try:
+            rules = await self._rules(context, url)
+        except RobotsUnreachable as exc:
+            _note_hops(inquiry, exc.hops)
+            return False
+        except Unavailable:
+            return False
+        if rules.asked:
+            _note_hops(inquiry, rules.hops)
+        return rules.robots.judge(url.target).allowed
+
+    async def _rules(self, context: JobContext, url: Url) -> Rules:
+        return await self._robots.rules(url, self._fetcher(context))
+
     def _fetcher(self, context: JobContext) -> Fetch:
         async def fetch(url: Url, limits: FetchLimits) -> Response:
             return await self._outbound.fetch(context, url, {}, limits)
 
         return fetch
+
+
+@dataclass(slots=True)
+class _Asked:
+    status: int = 0
+
+
+@contextmanager
+def _noted(inquiry: Inquiry, url: Url) -> Generator[_Asked]:
+    """The host was asked, whatever comes of it: unless there was no way to ask it."""
+    at_ms, asked = now_ms(), _Asked()
+    try:
+        yield asked
+    except FetchError as exc:
+        if exc.reason not in ("proxy_wait", "browser_missing"):
+            inquiry.note(at_ms, url.host, str(url), 0, exc.reason)
+        raise
+    except asyncio.CancelledError:
+        inquiry.note(at_ms, url.host, str(url), 0, "interrupted")
+        raise
+    inquiry.note(at_ms, url.host, str(url), asked.status, "")
+
+
+def _refused(response: Response, received: int | None = None) -> FetchError:
+    return FetchError(
+        f"http_{response.status}",
+        response.http_reason,
+        retry_after=parse_retry_after(response.header("retry-after"), response.header("date")),
+        received=len(response.wire_body) if received is None else received,
+    )
 
 
 def _note_hops(inquiry: Inquiry, hops: tuple[Asked, ...]) -> None:
