@@ -1,8 +1,11 @@
-"""Why nothing is fetched for a job that has work: what is away, or the hosts it waits for, each with its reason."""
+"""Why nothing is fetched for a job that has work: what or who is away, or the hosts it waits for, with reasons."""
 
 from __future__ import annotations
 
-from shoal.core.model import JobState, JobStatus
+from collections.abc import Iterable
+
+from shoal.core.model import Engine, JobState, JobStatus, QueueDepth, WorkerBeat, queue_name
+from shoal.core.spec import JobSpec
 from shoal.core.trouble import explain
 from shoal.wiring import Platform
 
@@ -16,10 +19,33 @@ def waits_of(platform: Platform, status: JobStatus) -> str | None:
     if not status.state.ended and platform.rebuild.places([status.job])[0]:
         return f"its rebuild: it is being rebuilt from the database (at once: shoal recover {status.job})"
     counters = status.counters
+    if (row := platform.jobs.get(status.job)) and (queue := queue_in_vain(platform, status, row.spec)):
+        return f"a worker: none serves {queue} (start one: shoal worker --queues {queue})"
     if status.state is not JobState.RUNNING or not counters.queued or counters.leased or status.rate:
         return None
     hosts = platform.watch.waiting_hosts(status.job, LOOK_AT)
     return "; ".join(f"{wait.host}: {wait.reason}" for wait in platform.hosts.waits(hosts)) or None
+
+
+def queue_in_vain(platform: Platform, status: JobStatus, spec: JobSpec) -> str:
+    """The queue in which a job waits although none of the living workers serves it; empty when there is none."""
+    counters = status.counters
+    if status.state is not JobState.RUNNING or not counters.pending or counters.leased or status.rate:
+        return ""
+    beats = platform.watch.workers()
+    rendered = platform.watch.queues() if status.reasons.get("retry:needs_browser") else ()
+    return unserved(spec, beats, rendered) if beats else ""
+
+
+def unserved(spec: JobSpec, beats: Iterable[WorkerBeat], depths: Iterable[QueueDepth]) -> str:
+    """The first queue of a job that has something in it and that nobody serves; empty when there is none."""
+    served = {queue for beat in beats for queue in beat.queues}
+    if spec.queue not in served:
+        return spec.queue
+    rendered = queue_name(Engine.BROWSER, spec.lane)
+    if spec.engine is not Engine.AUTO or rendered in served:
+        return ""
+    return rendered if any(depth.queue == rendered and depth.pending for depth in depths) else ""
 
 
 def nobody_works(platform: Platform, status: JobStatus) -> bool:

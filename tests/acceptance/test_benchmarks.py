@@ -6,8 +6,13 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from tests.browsers import browser_path
 from tests.command import REPOSITORY
 from tests.long import LONG
+
+__all__ = ["browser_path"]
 
 API = {
     "submit": ("`POST /jobs` with 200 URLs, p95", "`POST /jobs` against 200 Celery messages"),
@@ -31,7 +36,7 @@ POLITENESS = {
     "hanging-hosts": ("50 hosts whose robots.txt hangs",),
     "redis-time": ("Redis time of lease and settle a page: 20 hosts",),
 }
-FEW = {"api": ("submit", "stream", "cursor"), "politeness": ("limits", "urgent", "redis-time")}
+FEW = {"api": ("submit", "cursor"), "politeness": ("urgent", "redis-time")}
 """Each has a worker to start: the others are left to the long version."""
 
 
@@ -79,3 +84,11 @@ def test_the_short_benchmark_of_a_hostile_web_measures_all_of_it() -> None:
 
 def test_the_short_benchmark_of_politeness_measures_what_it_says() -> None:
     _measures("politeness", POLITENESS)
+
+
+@pytest.mark.usefixtures("browser_path")
+def test_the_short_benchmark_of_rendered_pages_measures_shoal_and_a_new_browser_for_each() -> None:
+    ended = _bench("browser")
+    shown = " ".join(ended.stdout.split())
+    for figure in ("shoal, 4 pages at once", "new browsers, 4 pages at once", "rendering: shoal against new browsers"):
+        assert figure in shown, ended.stdout

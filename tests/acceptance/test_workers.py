@@ -82,7 +82,7 @@ def test_a_job_is_kept_polite_by_all_its_workers_together(shoal: Shoal) -> None:
 
 def test_every_queue_is_served_by_default(shoal: Shoal) -> None:
     with serve(LinkedSite(pages=3, links=2, size=500)) as site, shoal.running("worker"):
-        lanes = [queue.partition(".")[2] for queue in ALL_QUEUES]
+        lanes = [queue.partition(".")[2] for queue in ALL_QUEUES if queue.startswith("http.")]
         jobs = [shoal.run("crawl", site.url, *FAST, "--lane", lane, "--detach").out.strip() for lane in lanes]
         for job in jobs:
             wait_until(lambda job=job: shoal.status(job)["state"] == "finished", within=timedelta(seconds=60))

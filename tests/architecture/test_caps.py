@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.core import pattern, url
+from shoal.core import browsing, pattern, url
+from shoal.core.browsing import Browsing
 from shoal.core.spec import JobSpec
 from shoal.extract import apart, page
 from shoal.fetch import decode, http
+from shoal.render import actions, deadline, notebook, port, request_head, shots, traffic
 from shoal.worker import reading
 from tests.documents import table
 
 CAPS = "docs/guides/caps.md"
-MODULES = (pattern, url, page, apart, decode, http, reading)
+RENDERING = (browsing, actions, deadline, notebook, port, request_head, shots, traffic)
+MODULES = (pattern, url, page, apart, decode, http, reading, *RENDERING)
 
 
 def _value(text: str) -> float:
@@ -23,11 +26,13 @@ def test_the_guide_has_every_cap_as_it_is() -> None:
     rows = [(set_by.strip("`"), value) for _, value, set_by, *_ in table(CAPS, "cap", "value", "set by")]
     assert len({name for name, _ in rows}) == len(rows)
     known = {name: value for module in MODULES for name, value in vars(module).items() if name.isupper()}
-    known |= {name: field.default for name, field in JobSpec.model_fields.items()}
+    settings = {**Browsing.model_fields, **JobSpec.model_fields}
+    known |= {name: field.default for name, field in settings.items()}
     assert {name: _value(value) for name, value in rows} == {name: float(known[name]) for name, _ in rows}
 
 
 def test_every_cap_on_pages_is_in_the_guide() -> None:
     text = (Path(__file__).parents[2] / CAPS).read_text(encoding="utf-8")
-    caps = {name for module in (pattern, page, apart, decode, http) for name in vars(module) if name.startswith("MAX_")}
+    modules = (pattern, page, apart, decode, http, *RENDERING)
+    caps = {name for module in modules for name in vars(module) if name.startswith("MAX_")}
     assert {name for name in caps if f"`{name}`" not in text} == set()

@@ -148,7 +148,7 @@ def _places(node: ast.AST) -> Iterator[ast.expr]:
     """Where a reason can stand: an argument of these calls, `reason=`, `_REASONS`."""
     if isinstance(node, ast.Call):
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        position = {"FetchError": 0, "Rejected": 1, "put_off": 1, "Settlement": 2}.get(name)
+        position = {"FetchError": 0, "Rejected": 1, "put_off": 1, "handed_over": 1, "Settlement": 2}.get(name)
         if position is not None and len(node.args) > position:
             yield node.args[position]
         yield from (keyword.value for keyword in node.keywords if keyword.arg == "reason")

@@ -32,13 +32,22 @@ def leave(files: str, ways: str, reason: str) -> Leave:
 
 
 LEAVES = (
-    leave("fetch/guard.py", "aiohttp socket getaddrinfo", "the guard itself"),
+    leave("fetch/guard.py", "aiohttp aiohappyeyeballs create_connection socket getaddrinfo ssl", "the guard itself"),
     leave("fetch/http.py", "aiohttp ssl", "the HTTP client: its connectors are the guard's"),
     leave("fetch/outcomes.py", "aiohttp aiohttp_socks python_socks socket ssl", "knows what clients raise"),
     leave("fetch/reuse.py", "aiohttp aiohttp_socks", "refines connectors, and makes none"),
     leave(
         "fetch/proxied.py", "aiohttp aiohttp_socks socket ssl", "ways through proxies: the connectors are the guard's"
     ),
+    leave("render/browser.py", "playwright", "starts the browser, whose every byte goes through the gate"),
+    leave("render/renderer.py", "playwright", "knows what the browser raises"),
+    leave("render/troubles.py", "playwright", "likewise"),
+    leave("render/page.py", "playwright", "steers a page, which the gate lets out"),
+    leave("render/actions.py", "playwright", "likewise"),
+    leave("render/shots.py", "playwright", "takes pictures of it"),
+    leave("render/notebook.py", "playwright", "listens to it"),
+    leave("render/lookup.py", "importlib find_spec", "sees whether Playwright is there, and where its browser is"),
+    leave("render/processes.py", "psutil", "counts and ends processes of this machine"),
     leave("api/server.py", "gunicorn socket prometheus_client", "listens"),
     leave("api/serve.py", "socket getaddrinfo", "listens, and looks up where"),
     leave("api/metrics.py", "prometheus_client", "writes metrics down, and sends none"),
@@ -57,6 +66,7 @@ LEAVES = (
     leave("worker/pulse.py", "socket celery", "knows this machine's name; the broker"),
     leave("frontier/away.py", "ssl", "knows what TLS with Redis can fail of"),
     leave("frontier/", "redis", "Redis, which the operator has named"),
+    leave("redis_check.py", "redis", "likewise"),
     leave("store/", "sqlalchemy alembic psycopg", "the database, which the operator has named"),
     leave("redis_check.py", "redis", "asks Redis and the broker, which the operator has named, whether they let us in"),
     leave("wiring.py", "sqlalchemy", "opens the database"),

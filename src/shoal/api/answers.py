@@ -144,7 +144,14 @@ class PageView(BaseModel):
     redirect: str | None
     canonical: str | None
     request_id: str
+    engine: str = Field(description="What fetched it: http or browser.")
+    notes: dict[str, Any] | None = Field(
+        description="What was seen while it was rendered: console errors and the like."
+    )
     body: str | None = Field(description="Where the stored body is.")
+    captures: dict[str, str] = Field(
+        description="Where the document after all scripts, the screenshot and the PDF of a rendered page are."
+    )
 
 
 class PageList(Listing):

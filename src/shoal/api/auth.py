@@ -50,6 +50,7 @@ RULES: dict[str, Permission] = {
     "results.replay_dead": SUBMIT,
     "results.export": READ,
     "results.page_body": READ,
+    "results.page_capture": READ,
     "scrape.scrape": SUBMIT,
     "events.follow_job": READ,
     "operations.list_hosts": ADMIN,

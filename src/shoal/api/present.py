@@ -106,6 +106,8 @@ def spec(value: JobSpec) -> dict[str, Any]:
     shown = value.model_dump(mode="json", exclude={"urls", "open"})
     if isinstance(value.proxies, ProxyPool):
         shown["proxies"] = value.proxies.shown()
+    if value.browser:
+        shown["browser"] = value.browser.shown()
     shown["headers"] = {
         name: HIDDEN if name in value.secret_headers else without_secrets(text) for name, text in value.headers.items()
     }
@@ -129,7 +131,10 @@ def page(number: int, row: PageRow) -> dict[str, Any]:
         "redirect": row.redirect,
         "canonical": row.canonical,
         "request_id": row.request_id,
+        "engine": row.engine,
+        "notes": dict(row.notes) if row.notes else None,
         "body": f"{PREFIX}/pages/{number}/body" if row.archive else None,
+        "captures": {each.kind: f"{PREFIX}/pages/{number}/captures/{each.kind}" for each in row.captures},
     }
 
 

@@ -12,7 +12,17 @@ from shoal.api import cursor, present
 from shoal.api.answers import ErrorList, ItemList, PageList, Replayed
 from shoal.api.context import answer, own_job, platform, tenant, time_ms
 from shoal.api.routes import Routes, stream
-from shoal.api.schemas import DeadQuery, ErrorQuery, ExportQuery, JobPath, PagePath, PageQuery, ReplayBody, RowQuery
+from shoal.api.schemas import (
+    CapturePath,
+    DeadQuery,
+    ErrorQuery,
+    ExportQuery,
+    JobPath,
+    PagePath,
+    PageQuery,
+    ReplayBody,
+    RowQuery,
+)
 from shoal.core.file_name import safe_name
 from shoal.core.model import Outcome
 from shoal.errors import FetchError, NotFound
@@ -29,7 +39,7 @@ from shoal.store.export import (
     page_record,
 )
 from shoal.store.jobs import JobRow
-from shoal.store.pages import PageStore, RowFilter
+from shoal.store.pages import PageRow, PageStore, RowFilter
 
 routes = Routes("results", "/api/v1", "What came of it")
 
@@ -102,10 +112,7 @@ def export(path: JobPath, query: ExportQuery) -> Response:
 )
 def page_body(path: PagePath) -> Response:
     """Download a page's body from the archive."""
-    row = platform().pages.page_by_id(path.page)
-    owner = None if row is None else platform().jobs.get(row.job)
-    if row is None or owner is None or owner.tenant != tenant():
-        raise NotFound(f"there is no page {path.page}")
+    row, owner = _own_page(path.page)
     if row.archive is None:
         raise NotFound(f"the body of page {path.page} was not kept: the job ran without the archive")
     exchange = platform().archive.read(row.archive)
@@ -114,14 +121,44 @@ def page_body(path: PagePath) -> Response:
         body = exchange.unpacked(owner.spec.max_body)
     except FetchError:  # nobody has looked into the body of a redirect so far
         body, media = exchange.body, ""
+    return _download(body, media, _file_name(row.url), row.content_type)
+
+
+@routes.get(
+    "/pages/<page>/captures/<kind>",
+    {200: stream("The document, picture or print", "*/*")},
+)
+def page_capture(path: CapturePath) -> Response:
+    """Download what was kept of a rendered page: its document after all scripts, a screenshot, a PDF."""
+    row, _ = _own_page(path.page)
+    capture = row.capture(path.kind)
+    if capture is None:
+        has = ", ".join(each.kind for each in row.captures) or "nothing of the kind"
+        raise NotFound(f"page {path.page} has no {path.kind}; it has {has}")
+    media = capture.media_type.partition(";")[0]
+    ending = {"text/html": ".html", "image/png": ".png", "application/pdf": ".pdf"}.get(media, "")
+    name = f"{_file_name(row.url)}{ending}"
+    return _download(platform().archive.read_attachment(capture.archive), media, name, capture.media_type)
+
+
+def _own_page(page: int) -> tuple[PageRow, JobRow]:
+    row = platform().pages.page_by_id(page)
+    owner = None if row is None else platform().jobs.get(row.job)
+    if row is None or owner is None or owner.tenant != tenant():
+        raise NotFound(f"there is no page {page}")
+    return row, owner
+
+
+def _download(body: bytes, media: str, name: str, original: str) -> Response:
+    """Strangers wrote it: no browser may take it for something of ours."""
     return Response(
         body,
         content_type=media if media in _SAFE_TYPES else "application/octet-stream",
         headers={
-            "Content-Disposition": f"attachment; filename*=UTF-8''{_file_name(row.url)}",
+            "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
             "Content-Security-Policy": "default-src 'none'; sandbox",
             "X-Content-Type-Options": "nosniff",
-            "X-Original-Content-Type": _one_line(row.content_type),
+            "X-Original-Content-Type": _one_line(original),
         },
     )
 

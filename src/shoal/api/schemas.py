@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
-from shoal.core.model import JobState, Lane
+from shoal.core.browsing import Browsing
+from shoal.core.model import Engine, JobState, Lane
 from shoal.core.proxies import PoolName
 from shoal.core.spec import Duration, JobSpec, Keep, Label, Parallel, Rate, Size
 
@@ -91,6 +92,10 @@ class JobPath(BaseModel):
 
 class PagePath(BaseModel):
     page: int = Field(ge=1, lt=_MOST, description="A page's id.")
+
+
+class CapturePath(PagePath):
+    kind: Literal["document", "screenshot", "pdf"]
 
 
 class HostPath(BaseModel):
@@ -269,3 +274,5 @@ class ScrapeBody(Exact):
     retries: int = Field(default=1, ge=0, le=20)
     timeout: float = Field(default=30.0, gt=0, le=600)
     archive: bool = True
+    engine: Engine = Engine.HTTP
+    browser: Browsing | None = Field(default=None, description="What is asked of the browser.")

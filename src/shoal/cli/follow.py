@@ -21,7 +21,7 @@ from shoal.errors import NotFound, ShoalError, Unavailable
 from shoal.observe import set_up_logs
 from shoal.store.export import PAGE_COLUMNS, Record, item_columns, item_record, page_record
 from shoal.store.pages import PageStore
-from shoal.waits import waits_of
+from shoal.waits import queue_in_vain, waits_of
 from shoal.wiring import Platform
 
 POLL_S = 0.4
@@ -125,7 +125,7 @@ def _follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: In
             live_display(f"{job}  {spec.name}".strip(), quiet=view.quiet, results_on_screen=view.on_screen)
         )
         try:
-            status = _watch(platform, job, crew, display, tail, outage, stopped)
+            status = _watch(platform, job, spec, crew, display, tail, outage, stopped)
         except (Unavailable, NotFound):
             if not interrupts.asked:
                 raise
@@ -165,6 +165,7 @@ def _open_tail(stack: ExitStack, pages: PageStore, job: str, spec: JobSpec, view
 def _watch(
     platform: Platform,
     job: str,
+    spec: JobSpec,
     crew: Crew,
     display: Display,
     tail: Tail | None,
@@ -175,7 +176,7 @@ def _watch(
     while True:
         lookout.look()
         try:
-            status, idle = ask_until_answered(lambda: _look(platform, job, crew), outage, stopped)
+            status, idle = ask_until_answered(lambda: _look(platform, job, spec, crew), outage, stopped)
         except NotFound:
             if platform.jobs.get(job) is None or stopped():
                 raise
@@ -196,11 +197,15 @@ def _watch(
         time.sleep(POLL_S)
 
 
-def _look(platform: Platform, job: str, crew: Crew) -> tuple[JobStatus, str]:
+def _look(platform: Platform, job: str, spec: JobSpec, crew: Crew) -> tuple[JobStatus, str]:
     """A job's status and, when it waits for want of workers, a word on these."""
     status = platform.control.status(job)
-    waits = status.state is JobState.RUNNING and status.counters.queued and not status.counters.leased
-    return status, crew.standstill(platform.watch.workers()) if waits and not status.troubles else ""
+    if status.state is not JobState.RUNNING or status.counters.leased or status.troubles:
+        return status, ""
+    idle = crew.standstill(platform.watch.workers()) if status.counters.queued else ""
+    if not idle and (queue := queue_in_vain(platform, status, spec)):
+        idle = f"no worker serves {queue}: shoal worker --queues {queue}"
+    return status, idle
 
 
 def _tell(platform: Platform, status: JobStatus, view: View, tail: Tail | None) -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import yaml
@@ -101,6 +102,7 @@ def make_spec(
     fields: Iterable[str],
     headers: Iterable[str],
     proxies: Sequence[str] = (),
+    browser: Mapping[str, Any] = MappingProxyType({}),
 ) -> JobSpec:
     """The job from a file and flags; flags that were not given (None or empty) change nothing."""
     if proxies and flags.get("proxies"):
@@ -111,6 +113,8 @@ def make_spec(
         values["fields"] = _added(values.get("fields"), given)
     if sent := read_headers(headers):
         values["headers"] = _added(values.get("headers"), sent)
+    if asked := {name: value for name, value in browser.items() if value is not None}:
+        values["browser"] = _added(values.get("browser"), asked)
     if proxies:
         values["proxies"] = _with_proxies(values.get("proxies"), proxies)
     spec = read_spec(values, str(file) if file else "the job")
@@ -126,7 +130,7 @@ def _with_proxies(section: object, given: Sequence[str]) -> dict[str, Any]:
     return {**{name: value for name, value in pool.items() if name not in SOURCES}, "list": list(given)}
 
 
-def _added(section: object, given: dict[str, str]) -> object:
+def _added(section: object, given: dict[str, Any]) -> object:
     """What stands in the file with the flags on top; something else is left for the check to refuse."""
     if section is None:
         return given

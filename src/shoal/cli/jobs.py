@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from shoal.cli import options as opt
+from shoal.errors import InputError
 
 Limit = Annotated[int, typer.Option(envvar="SHOAL_LIMIT", min=1, help="How many jobs to list.")]
 Watch = Annotated[bool, typer.Option("--watch", "-w", envvar="SHOAL_WATCH", help="Stay until the job ends.")]
@@ -16,6 +17,11 @@ Replay = Annotated[bool, typer.Option("--replay", envvar="SHOAL_REPLAY", help="T
 Reason = Annotated[str | None, typer.Option(envvar="SHOAL_REASON", help="Only those that died of this: http_503.")]
 OfHost = Annotated[str | None, typer.Option("--host", envvar="SHOAL_OF_HOST", help="Only those of this host.")]
 MoreUrls = Annotated[list[str] | None, typer.Argument(help="URLs to fetch.", show_default=False)]
+KINDS = ("response", "document", "screenshot", "pdf")
+Kind = Annotated[
+    str | None,
+    typer.Option("--kind", envvar="SHOAL_KIND", help=f"Of a rendered page: {', '.join(KINDS)}. [default: document]"),
+]
 WithHeaders = Annotated[bool, typer.Option("--headers", envvar="SHOAL_HEADERS", help="Status line and headers too.")]
 
 
@@ -77,14 +83,18 @@ def dead(
         show.write_dead(job, format, output, reason, host)
 
 
-def page(job: opt.Job, url: PageUrl, headers: WithHeaders = False) -> None:
-    """Print the stored body of a page, straight from the archive.
+def page(job: opt.Job, url: PageUrl, headers: WithHeaders = False, kind: Kind = None) -> None:
+    """Print the stored body of a page, straight from the archive; of a rendered one, the document after all scripts.
 
     shoal page k3x9 https://books.example/book/1 > book.html
+
+    shoal page k3x9 https://shop.example/ --kind screenshot > shop.png
     """
     from shoal.cli import show
 
-    show.write_page(job, url, headers=headers)
+    if kind not in (None, *KINDS):
+        raise InputError(f"--kind {kind}: there are {', '.join(KINDS)}")
+    show.write_page(job, url, headers=headers, kind=kind)
 
 
 def pause(job: opt.Job, json: opt.Json = False) -> None:

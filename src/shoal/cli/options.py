@@ -88,6 +88,30 @@ Noindex = Annotated[
     typer.Option("--noindex", envvar="SHOAL_NOINDEX", help="Leave out pages that are marked noindex.",
                  rich_help_panel=_JOB),
 ]  # fmt: skip
+Browser = Annotated[
+    bool,
+    typer.Option("--browser", envvar="SHOAL_RENDER", rich_help_panel=_JOB,
+                 help="Render every page in a browser: for sites that are made by JavaScript."),
+]  # fmt: skip
+Auto = Annotated[
+    bool,
+    typer.Option("--auto", envvar="SHOAL_AUTO", rich_help_panel=_JOB,
+                 help="Render the pages that need it, and only those."),
+]  # fmt: skip
+Wait = Annotated[
+    str | None,
+    typer.Option("--wait", envvar="SHOAL_WAIT", rich_help_panel=_JOB,
+                 help="In the browser, wait for a selector, for idle, or for a time: .price, idle, 2s."),
+]  # fmt: skip
+Screenshot = Annotated[
+    str | None,
+    typer.Option("--screenshot", envvar="SHOAL_SCREENSHOT", rich_help_panel=_JOB,
+                 help="Keep a picture of each rendered page: view, full, or a selector."),
+]  # fmt: skip
+Pdf = Annotated[
+    bool | None,
+    typer.Option("--pdf", envvar="SHOAL_PDF", help="Keep a print of each rendered page.", rich_help_panel=_JOB),
+]
 RateOption = Annotated[
     str | None,
     typer.Option("--rate", envvar="SHOAL_RATE", rich_help_panel=_POLITE,

@@ -87,6 +87,16 @@ BUDGETS = {
     "over_host_seconds": "--host-seconds",
 }
 
+ADVICE = {
+    "selector_missing": "what the job waits for or requires did not come: is the selector right?",
+    "render_timeout": "pages took too long in the browser: raise --timeout, or wait for less",
+    "action_failed": "an action found nothing to act on: correct it, or let it be optional",
+    "unknown_device": "Playwright does not know the device: correct its name",
+    "browser_missing": "install a browser where the workers of browser.* run",
+    "page_too_big": "pages took too much memory in the browser: block what they do not need",
+}
+"""On pages that a browser could not bring home: more than the reason, and all of it the user's to change."""
+
 
 def line(status: JobStatus, speed: Speed, note: str = "") -> str:
     """One status as one line, with what stands in its way if that is known."""
@@ -155,6 +165,7 @@ def summary(status: JobStatus) -> list[str]:
     if reasons := failures(status):
         told = ", ".join(f"{reason} {count}" for reason, count in reasons[:6])
         lines.append(f"  not fetched: {told}")
+        lines += [f"  {reason}: {ADVICE[reason]}" for reason, _ in reasons[:6] if reason in ADVICE]
     if partly := read_in_part(status):
         told = ", ".join(f"{reason} {count}" for reason, count in partly)
         lines.append(f"  stored, but not read in full, so that links or fields of them are missing: {told}")

@@ -19,7 +19,7 @@ from shoal.cli.talk import counted, print_json, say
 from shoal.cli.view import View
 from shoal.core.address import read_address
 from shoal.core.egress import Egress, explain
-from shoal.core.model import JobState
+from shoal.core.model import Engine, JobState
 from shoal.core.spec import JobSpec, with_max_body
 from shoal.core.url import Url
 from shoal.errors import BadUrls, InputError
@@ -27,6 +27,7 @@ from shoal.home import prepare_home
 from shoal.intake.reach import out_of_reach, read_urls, with_local
 from shoal.proxy_pools import pools_of
 from shoal.redis_url import RedisUrls, is_here
+from shoal.render.lookup import find_browser
 from shoal.settings import Settings, read_settings
 
 DEFAULT_WORKERS = min(2, os.cpu_count() or 1)
@@ -57,6 +58,11 @@ def crawl(
     drop_tracking: opt.DropTracking = None,
     nofollow: opt.Nofollow = None,
     noindex: opt.Noindex = None,
+    browser: opt.Browser = False,
+    auto: opt.Auto = False,
+    wait: opt.Wait = None,
+    screenshot: opt.Screenshot = None,
+    pdf: opt.Pdf = None,
     rate: opt.RateOption = None,
     parallel: opt.ParallelOption = None,
     robots: opt.Robots = None,
@@ -79,6 +85,8 @@ def crawl(
 
     shoal crawl https://books.example/ --pages 500 --field title=h1 --field price=.price -o books.jsonl
 
+    shoal crawl https://shop.example/ --auto --wait .price --field price=.price
+
     shoal crawl -j job.yaml
     """
     flags: dict[str, Any] = {
@@ -87,9 +95,10 @@ def crawl(
         "robots": robots, "retries": retries, "timeout": timeout, "lane": lane, "archive": archive,
         "bytes": most_bytes, "seconds": most_seconds, "host_pages": host_pages, "host_bytes": host_bytes,
         "host_seconds": host_seconds, "noindex": noindex, "weight": weight,
-        "proxies": proxies, "keep": keep,
+        "proxies": proxies, "keep": keep, "engine": _engine(browser=browser, auto=auto),
     }  # fmt: skip
-    spec = make_spec(job, flags, field or (), header or (), proxy or ())
+    asked = _asked(flags["engine"], job, wait=wait, screenshot=screenshot, pdf=pdf)
+    spec = make_spec(job, flags, field or (), header or (), proxy or (), asked)
     _start(spec, workers, detach, View(output, format, quiet, json), _where([*map(Written, urls or ())], job))
 
 
@@ -102,6 +111,11 @@ def scrape(
     header: opt.Header = None,
     drop_tracking: opt.DropTracking = None,
     noindex: opt.Noindex = None,
+    browser: opt.Browser = False,
+    auto: opt.Auto = False,
+    wait: opt.Wait = None,
+    screenshot: opt.Screenshot = None,
+    pdf: opt.Pdf = None,
     most_bytes: opt.Bytes = None,
     most_seconds: opt.Seconds = None,
     rate: opt.RateOption = None,
@@ -134,9 +148,10 @@ def scrape(
         "parallel": _number_or_word(parallel), "robots": robots, "retries": retries, "timeout": timeout,
         "lane": lane, "archive": archive, "follow": False, "proxies": proxies,
         "noindex": noindex, "bytes": most_bytes, "seconds": most_seconds, "weight": weight,
-        "keep": keep,
+        "keep": keep, "engine": _engine(browser=browser, auto=auto),
     }  # fmt: skip
-    spec = make_spec(job, flags, field or (), header or (), proxy or ())
+    asked = _asked(flags["engine"], job, wait=wait, screenshot=screenshot, pdf=pdf)
+    spec = make_spec(job, flags, field or (), header or (), proxy or (), asked)
     _start(spec, workers, detach, View(output, format, quiet, json), _where(listed, job))
 
 
@@ -177,6 +192,21 @@ def resume(
     raise typer.Exit(code)
 
 
+def _engine(*, browser: bool, auto: bool) -> str | None:
+    """None: what the job file says."""
+    if browser and auto:
+        raise InputError("--browser renders every page, --auto only those that need it: give one of them")
+    return "browser" if browser else "auto" if auto else None
+
+
+def _asked(engine: str | None, job: Path | None, **flags: Any) -> dict[str, Any]:
+    """What is asked of the browser; without one, a job file may still ask for it."""
+    given = [f"--{name}" for name, value in flags.items() if value is not None]
+    if given and engine is None and job is None:
+        raise InputError(f"{given[0]} is for pages in a browser: add --browser, or --auto for those that need it")
+    return flags
+
+
 def _where(listed: Sequence[Written], job: Path | None) -> Places:
     """Where the URLs were written: those of the command stand in place of the file's."""
     if listed or job is None:
@@ -206,6 +236,8 @@ def _start(spec: JobSpec, workers: int, detach: bool, view: View, where: Places)
     _warn_of_hosts(spec, settings.egress, here=here)
     if workers and not detach and spec.proxies is None:  # a proxy may know names that we do not
         _look_up(urls, settings.egress, spec.local)
+    if workers and not detach and spec.engine is not Engine.HTTP:
+        find_browser(settings.browser)  # before anything starts: what is missing is named
     prepare_home(settings.home)
     with noted_interrupts() as interrupts, Crew(settings, 0 if detach else workers) as crew:
         code = _submit_and_follow(spec, settings, crew, view, interrupts, detach=detach)

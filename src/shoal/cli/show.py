@@ -141,17 +141,27 @@ def replay_dead(job: str, reason: str | None, host: str | None, *, json: bool) -
         say(f"job {row.id} has no such dead letters; `shoal dead {row.id}` lists those it has")
 
 
-def write_page(job: str, url: str, *, headers: bool) -> None:
-    """Print the stored body of a page, straight from the archive."""
+def write_page(job: str, url: str, *, headers: bool, kind: str | None = None) -> None:
+    """Print the stored body of a page, or what else was kept of it, straight from the archive."""
     with opened_platform() as platform:
         found = platform.control.find(job)
         row = platform.control.page(found, url)
+        capture = row.capture(kind or "document") if kind != "response" and not headers else None
+        if capture is not None:
+            _write(platform.archive.read_attachment(capture.archive))
+            return
+        if kind not in (None, "response"):
+            has = ", ".join(each.kind for each in row.captures) or "nothing but its response"
+            raise NotFound(f"no {kind} of {row.url} was kept; there is {has}")
         if row.archive is None:
             raise NotFound(f"the body of {row.url} was not kept (the job ran without the archive)")
         exchange = platform.archive.read(row.archive)
     head = [f"HTTP/1.1 {exchange.status} {exchange.http_reason}\r\n".encode("latin-1")]
     head += [b"%b: %b\r\n" % header for header in exchange.headers]
-    whole = b"".join([*head, b"\r\n"] if headers else []) + exchange.unpacked()
+    _write(b"".join([*head, b"\r\n"] if headers else []) + exchange.unpacked())
+
+
+def _write(whole: bytes) -> None:
     if sys.stdout.isatty():  # strangers wrote it: a terminal must not obey it
         show(whole.decode(errors="replace").replace("\r\n", "\n"))
         return

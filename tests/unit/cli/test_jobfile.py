@@ -184,6 +184,20 @@ def test_flags_win_over_the_file(tmp_path: Path) -> None:
     assert spec.headers == {"A": "1", "B": "3", "C": "4"}
 
 
+def test_what_flags_ask_of_the_browser_is_added_to_the_file(tmp_path: Path) -> None:
+    path = job_file(tmp_path, "engine: auto\nbrowser: {wait: idle, viewport: 800x600, pdf: true}\n")
+    asked: dict[str, Any] = {"wait": ".price", "screenshot": "full", "pdf": None}
+    browsing = make_spec(path, {"engine": "browser"}, [], [], (), asked).browser
+    assert browsing
+    assert (browsing.wait.until, browsing.wait.selector, browsing.screenshot) == ("load", ".price", "full")
+    assert (browsing.viewport.width, browsing.pdf) == (800, True)
+
+
+def test_who_wants_a_picture_is_told_that_it_takes_a_browser() -> None:
+    with pytest.raises(BadSpec, match="browser: this is for engine: browser or auto"):
+        make_spec(None, {"urls": ["http://a.example/"]}, [], [], (), {"screenshot": "full"})
+
+
 def test_flags_that_were_not_given_change_nothing(tmp_path: Path) -> None:
     flags: dict[str, Any] = {"pages": None, "robots": None, "urls": [], "allow": []}
     spec = make_spec(job_file(tmp_path, FILE), flags, [], [])

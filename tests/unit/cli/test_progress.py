@@ -220,3 +220,13 @@ def test_a_note_is_said_in_place_of_a_guess() -> None:
     status = at(20, Counters(admitted=5, queued=5))
     assert line(status, Speed()).endswith("nothing may be asked now (why: shoal hosts)")
     assert line(status, Speed(), "workers are starting").endswith(", 0 in flight, workers are starting")
+
+
+def test_pages_that_a_browser_could_not_bring_home_come_with_advice() -> None:
+    reasons = {"dead:selector_missing": 3, "dead:http_404": 5, "dead:render_timeout": 1}
+    told = summary(replace(at(1, Counters(done=1, dead=9)), reasons=reasons))
+    assert "  not fetched: http_404 5, selector_missing 3, render_timeout 1" in told
+    assert [text for text in told if text.startswith(("  selector_missing:", "  render_timeout:"))] == [
+        "  selector_missing: what the job waits for or requires did not come: is the selector right?",
+        "  render_timeout: pages took too long in the browser: raise --timeout, or wait for less",
+    ]

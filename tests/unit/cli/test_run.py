@@ -55,3 +55,28 @@ def test_budgets_and_weight_have_flags_and_variables(
 def test_flags_that_are_not_given_say_nothing(submitted: list[JobSpec]) -> None:
     assert CliRunner().invoke(app, ["crawl", URL]).exit_code == 0
     assert submitted == [JobSpec(urls=(URL,))]
+
+
+@pytest.mark.parametrize("command", ["crawl", "scrape"])
+def test_the_browser_has_flags(submitted: list[JobSpec], command: str) -> None:
+    flags = ["--auto", "--wait", ".price", "--screenshot", "full", "--pdf"]
+    assert CliRunner().invoke(app, [command, URL, *flags]).exit_code == 0
+    assert submitted[0].engine == "auto"
+    assert submitted[0].browser is not None
+    assert submitted[0].browser.wait.selector == ".price"
+    assert (submitted[0].browser.screenshot, submitted[0].browser.pdf) == ("full", True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--wait", ".price"], "--wait is for pages in a browser: add --browser, or --auto for those that need it"),
+        (["--pdf"], "--pdf is for pages in a browser"),
+        (["--browser", "--auto"], "--browser renders every page, --auto only those that need it"),
+        (["--browser", "--wait", "..price"], "'..price' is not a CSS selector that can be parsed"),
+    ],
+)
+def test_flags_that_make_no_sense_say_what_to_do(submitted: list[JobSpec], flags: list[str], told: str) -> None:
+    result = CliRunner().invoke(app, ["crawl", URL, *flags])
+    assert told in str(result.exception)
+    assert submitted == []
