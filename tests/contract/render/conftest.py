@@ -1,4 +1,4 @@
-"""One browser and one shop for all tests of a process."""
+"""One browser for the tests of a file, with which it ends: others count the processes of browsers; and one shop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.site.shop import Shop
 __all__ = ["browser_path"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tab() -> Generator[Tab]:
     with browsing() as running:
         yield running
