@@ -28,6 +28,7 @@ _MOUNTS = (
     "app-root, [ng-app], [data-ng-app], [data-reactroot], [data-server-rendered], [data-v-app], [data-app-root]"
 )
 _UNSEEN = "script, style, noscript, template, svg, iframe"
+_UNSEEN_TAGS = frozenset(_UNSEEN.split(", "))
 _ASKS = re.compile(r"java\s?script", re.IGNORECASE)
 _META = 'meta[name="shoal-engine" i][content], meta[name="fragment" i][content]'
 _ENGINES = {"browser": "meta", "!": "meta", "http": ""}
@@ -68,8 +69,22 @@ def _said(tree: LexborHTMLParser) -> str | None:
 
 def _chars(node: LexborNode) -> int:
     """Of the text that people see; blanks count for nothing."""
-    text = len("".join(node.text().split()))
-    return text - sum(len("".join(part.text().split())) for part in node.css(_UNSEEN))
+    outer = [part for part in node.css(_UNSEEN) if not _is_within(part, node)]
+    return _length(node) - sum(map(_length, outer))
+
+
+def _length(node: LexborNode) -> int:
+    return len("".join(node.text().split()))
+
+
+def _is_within(part: LexborNode, top: LexborNode) -> bool:
+    """Does it stand in another one that nobody sees? Then that one counts."""
+    above = part.parent
+    while above is not None and above != top:
+        if above.tag in _UNSEEN_TAGS:
+            return True
+        above = above.parent
+    return False
 
 
 def _is_bare(mount: LexborNode) -> bool:

@@ -95,6 +95,9 @@ class Actor:
                 raise
             if not action.optional:
                 raise _failed(action, exc) from exc
+        except TimeoutError as exc:
+            if not action.optional:
+                raise FetchError("action_failed", f"{action.verb}: not done in time") from exc
         except FetchError:
             if not action.optional:
                 raise

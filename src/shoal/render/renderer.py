@@ -54,7 +54,7 @@ class BrowserRenderer:
     async def render(self, order: Order) -> Rendered:
         """Open, wait, act, bring home; raises FetchError."""
         total = order.total + self._limits.closing
-        async with self._slots, self._gate(order) as gate, self.pool.page(total) as running:
+        async with self._slots, self.pool.page(total) as running, self._gate(order) as gate:
             return await self._within(running, order, gate)
 
     async def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
 from datetime import timedelta
+from itertools import takewhile
 from typing import Any, cast
 
 from shoal.core.browsing import Browsing
@@ -31,18 +32,26 @@ def order_of(context: JobContext, lease: Lease, may_go: MAY_GO) -> Order:
     """What to render for a lease, and within which bounds."""
     url = lease.request.url
     browsing = context.spec.browser or Browsing()
+    if url.origin not in context.spec.trusted:
+        browsing = _without_secrets(browsing)
     return Order(
         url,
         browsing,
         headers=context.headers_for(url),
         secret_headers=context.secret_headers,
-        cookies=browsing.cookies if url.origin in context.spec.trusted else {},
+        cookies=browsing.cookies,
         total=context.limits.total,
         max_body=context.limits.max_body,
         local=context.local,
         pause=_gap(lease),
         may_go=may_go,
     )
+
+
+def _without_secrets(browsing: Browsing) -> Browsing:
+    """For a page that may be a stranger's: no cookies, nothing typed into it, nor what would follow that."""
+    actions = tuple(takewhile(lambda action: action.fill is None, browsing.actions))
+    return browsing.model_copy(update={"cookies": {}, "actions": actions})
 
 
 async def read_rendered(context: JobContext, lease: Lease, rendered: Rendered, reader: Reader) -> Result:

@@ -11,6 +11,7 @@ import pytest
 from shoal.core.browsing import Browsing
 from shoal.core.url import parse
 from shoal.errors import FetchError
+from shoal.render import actions
 from shoal.render.actions import MAX_RESULT
 from shoal.render.page import render_page
 from shoal.render.port import Order
@@ -122,3 +123,14 @@ def test_a_context_that_is_closed_ends_its_page(tab: Tab, shop: Server) -> None:
             await rendering
 
     tab.run(close())
+
+
+def test_a_script_that_takes_too_long_fails_its_action_and_is_left_out_when_it_is_optional(
+    tab: Tab, shop: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actions, "ACTION_S", 0.3)
+    monkeypatch.setattr(actions, "OPTIONAL_S", 0.3)
+    slow = {"evaluate": "new Promise(() => {})"}
+    assert tab.refuse(shop.link("/product/1"), {"actions": [slow]}).reason == "action_failed"
+    both = {"actions": [{**slow, "optional": True}, {"evaluate": "7"}]}
+    assert tab.render(shop.link("/product/1"), both).notes.evaluated == (7,)

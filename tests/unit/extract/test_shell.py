@@ -57,6 +57,12 @@ def test_a_page_with_its_text_or_without_scripts_is_left_as_it_is(body: str) -> 
     assert why(body) == ""
 
 
+def test_what_nobody_sees_within_what_nobody_sees_counts_once() -> None:
+    picture = f"<svg><style>{'a' * 900}</style><svg><style>{'b' * 900}</style></svg></svg>"
+    asks = "<noscript>Enable JavaScript<style>p { color: red }</style></noscript>"
+    assert why(f"<p>{TEXT}</p>{picture}{asks}<script>count()</script>") == ""
+
+
 def test_what_the_page_says_counts_before_anything_else() -> None:
     shell = '<div id="root"></div><script src="/main.js"></script>'
     assert why(f"<p>{TEXT}</p>", head='<meta name="fragment" content="!">') == "meta"

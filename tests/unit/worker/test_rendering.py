@@ -56,6 +56,14 @@ def order(context: JobContext, lease: Lease | None = None) -> Order:
     return order_of(context, lease or lease_of(), _anywhere)
 
 
+def test_nothing_is_typed_into_a_page_of_an_origin_that_is_not_trusted() -> None:
+    actions = [{"click": "#accept"}, {"fill": {"selector": "#pw", "text": "c4nary"}}, {"press": "Enter"}]
+    strange = order(context_of(browser={"actions": actions}))
+    assert [action.verb for action in strange.browsing.actions] == ["click"]
+    known = order(context_of(browser={"actions": actions}, trusted=["https://shop.example"]))
+    assert [action.verb for action in known.browsing.actions] == ["click", "fill", "press"]
+
+
 def test_cookies_and_secret_headers_go_to_trusted_origins_only() -> None:
     given = {"headers": {"Authorization": "Bearer c4nary"}, "browser": {"cookies": {"sid": "c4nary"}}}
     strange = order(context_of(**given))
