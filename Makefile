@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format bench chaos requirements clean
+.PHONY: help demo test check format bench chaos requirements clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort
@@ -14,18 +14,15 @@ help:  ## this list
 demo: .venv/run.stamp  ## crawl the bundled bookshop with embedded Valkey and real Celery workers
 	@$(BIN)/python -m examples.demo
 
-test: .venv/dev.stamp lint  ## all tests, the short fault drill and the short benchmark
+test: .venv/dev.stamp check  ## all tests, the short fault drill and the short benchmark
 	@scripts/get-services
 	scripts/in-memory $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --ignore tests/chaos
-	scripts/beside '$(BIN)/pyright' -- \
-	  scripts/in-memory $(BIN)/python -m pytest -n 4 --dist worksteal tests/chaos  # most of the time, these wait
+	scripts/in-memory $(BIN)/python -m pytest -n 3 --dist worksteal tests/chaos  # most of the time, these wait
 
-check: lint  ## ruff, pyright strict, import-linter
-	$(BIN)/pyright
-
-lint: .venv/dev.stamp
+check: .venv/dev.stamp  ## ruff, pyright strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/pyright
 	PYTHONPATH=src $(BIN)/lint-imports --no-cache
 
 format: .venv/dev.stamp  ## put the code into shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator
 
 import pytest
@@ -12,6 +13,13 @@ from tests.site.server import Server, serve
 from tests.site.shop import Shop
 
 __all__ = ["browser_path"]
+
+
+@pytest.fixture(autouse=True)
+def _leave_nothing_to_collect() -> Generator[None]:
+    """Connections to browsers that were killed complain when they are collected: here, and not in another's test."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import time
 from collections.abc import Coroutine, Generator
 from dataclasses import replace
 from datetime import timedelta
@@ -25,8 +26,11 @@ from tests.contract.render.lively_pages import Pages
 from tests.guards import guard_of_loopback
 from tests.site.server import Server, serve
 
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # what was killed complains
 LIMITS = RenderLimits(at_once=4, look=timedelta(seconds=0.05))
 FOR_EVER = 600_000
+BURIED_S = 5.0
+"""For whoever waits for the dead."""
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +52,25 @@ def _running(rendering: BrowserRenderer) -> Browser:
 
 
 def _tree() -> list[psutil.Process]:
-    """Everything below this process that belongs to a browser; dead and unburied ones too."""
-    below = psutil.Process().children(recursive=True)
-    return [process for process in below if not _is_of_the_tests(process)]
+    """Everything below this process that belongs to a browser, also what is dead and unburied; servers of tests do not."""
+    deadline = time.monotonic() + BURIED_S
+    while left := [each for each in psutil.Process().children(recursive=True) if not _is_of_the_tests(each)]:
+        if time.monotonic() > deadline or not all(map(_is_dead, left)):
+            break
+        time.sleep(0.02)
+    return left
+
+
+def _is_dead(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _is_of_the_tests(process: psutil.Process) -> bool:
     try:
-        return "python" in process.name()
+        return any(name in process.name() for name in ("python", "valkey", "redis", "postgres"))
     except psutil.NoSuchProcess:
         return True
 
