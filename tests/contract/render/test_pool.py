@@ -52,7 +52,7 @@ def _running(rendering: BrowserRenderer) -> Browser:
 
 
 def _tree() -> list[psutil.Process]:
-    """Everything below this process that belongs to a browser, also what is dead and unburied; servers of tests do not."""
+    """All below this process that belongs to a browser, also what is dead and unburied; servers of tests do not."""
     deadline = time.monotonic() + BURIED_S
     while left := [each for each in psutil.Process().children(recursive=True) if not _is_of_the_tests(each)]:
         if time.monotonic() > deadline or not all(map(_is_dead, left)):
