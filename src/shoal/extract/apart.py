@@ -56,8 +56,8 @@ def read_answer(data: bytes) -> Findings:
     """What the process has found; raises FetchError when it could not say."""
     try:
         found: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
-        metas, hrefs, cut = (tuple(found[name]) for name in ("metas", "hrefs", "cut"))
-        return Findings(found["base"], found["canonical"], metas, hrefs, found["values"], cut, found["render"])
+        metas, hrefs, items, cut = (tuple(found[name]) for name in ("metas", "hrefs", "items", "cut"))
+        return Findings(found["base"], found["canonical"], metas, hrefs, items, cut, found["render"])
     except (ValueError, KeyError, TypeError) as exc:
         raise too_complex("its reader gave an answer that cannot be understood") from exc
 

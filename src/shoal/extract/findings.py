@@ -6,13 +6,17 @@ Whoever reads, in place or apart, does it with `find`: the same page gives the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from shoal.core.field import Field
 from shoal.core.url import Base
-from shoal.extract.page import META_NAMES, Html, Value
+from shoal.extract.page import META_NAMES, Html
 from shoal.extract.shell import why_render
+
+Item = Mapping[str, Any]
+"""A record as JSON has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,8 @@ class Findings:
     metas: tuple[str, ...] = ()
     """What it says to robots."""
     hrefs: tuple[str, ...] = ()
-    values: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    items: tuple[Item, ...] = ()
+    """Records taken from it; one without any value is none."""
     cut: tuple[str, ...] = ()
     """Of what there was more than is read: links, metas, values."""
     render: str = ""
@@ -79,5 +84,6 @@ def find(body: bytes, wanted: Wanted) -> Findings:
         return Findings(render=why)
     hrefs = html.hrefs(skip_nofollow=wanted.skip_nofollow) if wanted.links else ()
     metas = html.metas(META_NAMES) if wanted.directives else ()
-    values = html.take(wanted.fields) if wanted.fields else {}
-    return Findings(html.base_href, html.canonical() or "", tuple(metas), tuple(hrefs), values, tuple(html.cut))
+    item = html.take(wanted.fields) if wanted.fields else {}
+    items = (item,) if any(item.values()) else ()
+    return Findings(html.base_href, html.canonical() or "", tuple(metas), tuple(hrefs), items, tuple(html.cut))

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from shoal.core.ledger import Ask
 from shoal.store.ledger import Ledger
-from shoal.store.tables import dead_letters, items, links, pages
+from shoal.store.tables import FIRST_VERSION, dead_letters, items, links, pages, quarantine
 from shoal.store.trouble import translated_errors
 
 
@@ -87,6 +87,8 @@ class ItemRow:
     number: int
     url: str
     data: Mapping[str, Any]
+    version: str = FIRST_VERSION
+    """Of the extractor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,8 @@ class RowFilter:
     reason: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
+    version: str = FIRST_VERSION
+    """Of items: there is always one version to read."""
 
 
 EVERYTHING = RowFilter()
@@ -139,7 +143,7 @@ class PageStore:
         self._engine = engine
         dialect = engine.dialect.name
         self._put_page = _upsert(dialect, pages, ("job", "fingerprint"))
-        self._put_item = _upsert(dialect, items, ("job", "fingerprint", "number"))
+        self._put_item = _upsert(dialect, items, ("job", "version", "fingerprint", "number"))
         self._put_dead = _upsert(dialect, dead_letters, ("job", "fingerprint"))
         self._ledger = Ledger(engine)
 
@@ -203,12 +207,12 @@ class PageStore:
     def items_after(
         self, job: str, last_id: int, limit: int = 1000, wanted: RowFilter = EVERYTHING
     ) -> list[tuple[int, ItemRow]]:
-        """Items written after the one with this id; filters are about their pages."""
+        """Items written after the one with this id; filters, but for the version, are about their pages."""
         return [(row["id"], _item_of(row)) for row in self._after(items, job, last_id, limit, wanted)]
 
-    def items(self, job: str) -> Iterator[ItemRow]:
+    def items(self, job: str, wanted: RowFilter = EVERYTHING) -> Iterator[ItemRow]:
         """All items of a job in order of arrival."""
-        yield from map(_item_of, self._walk(items, job))
+        yield from map(_item_of, self._walk(items, job, wanted))
 
     def letters_after(
         self, job: str, last_id: int, limit: int = 1000, wanted: RowFilter = EVERYTHING
@@ -261,7 +265,8 @@ class PageStore:
     def remove(self, job: str, at_most: int = 2_500) -> bool:
         """Delete rows of a job, a batch of each table, so that nobody waits for long; True when none is left."""
         with self._transaction() as connection:
-            return sum(_remove(connection, table, job, at_most) for table in (pages, items, links, dead_letters)) == 0
+            tables = (pages, items, quarantine, links, dead_letters)
+            return sum(_remove(connection, table, job, at_most) for table in tables) == 0
 
     def count(self, job: str, *, redirects: bool = True) -> int:
         """How many pages the job has stored; people do not take redirects for pages."""
@@ -279,6 +284,8 @@ class PageStore:
         self, table: sa.Table, job: str, last_id: int, limit: int, wanted: RowFilter = EVERYTHING
     ) -> Sequence[sa.RowMapping]:
         query = sa.select(table).where(table.c.job == job, table.c.id > last_id).order_by(table.c.id).limit(limit)
+        if table is items:
+            query = query.where(items.c.version == wanted.version)
         if wanted is not EVERYTHING:
             query = _narrowed(query, table, wanted)
         with self._transaction() as connection:
@@ -325,10 +332,11 @@ def conditions(table: sa.Table, wanted: RowFilter) -> list[sa.ColumnElement[bool
 def _narrowed(query: sa.Select[Any], table: sa.Table, wanted: RowFilter) -> sa.Select[Any]:
     if table is not items:
         return query.where(*conditions(table, wanted))
+    about_pages = conditions(pages, wanted)
     page = sa.select(pages.c.id).where(
-        pages.c.job == items.c.job, pages.c.fingerprint == items.c.fingerprint, *conditions(pages, wanted)
+        pages.c.job == items.c.job, pages.c.fingerprint == items.c.fingerprint, *about_pages
     )
-    return query.where(page.exists())
+    return query.where(page.exists()) if about_pages else query
 
 
 def _remove(connection: Connection, table: sa.Table, job: str, at_most: int) -> int:
@@ -405,11 +413,13 @@ def _item_values(row: ItemRow) -> dict[str, object]:
         "number": row.number,
         "url": row.url,
         "data": orjson.dumps(row.data).decode(),
+        "version": row.version,
     }
 
 
 def _item_of(row: sa.RowMapping) -> ItemRow:
-    return ItemRow(row["job"], row["fingerprint"], row["number"], row["url"], orjson.loads(row["data"]))
+    data = orjson.loads(row["data"])
+    return ItemRow(row["job"], row["fingerprint"], row["number"], row["url"], data, row["version"])
 
 
 def _links_values(row: FoundLinks) -> dict[str, object]:

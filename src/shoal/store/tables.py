@@ -27,7 +27,8 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-_WAITING = text("NOT admitted")
+FIRST_VERSION = "v1"
+"""Of a job's items: those that its own spec asks for."""
 
 _Id = BigInteger().with_variant(Integer, "sqlite")
 
@@ -48,13 +49,16 @@ jobs = Table(
     Column("labels", Text, nullable=False, server_default=""),
     Column("open", Boolean, nullable=False, server_default=false()),
     Column("deleted_ms", BigInteger),
+    Column("drift", Text),
     Index("jobs_by_creation", "created_ms"),
     Index("jobs_by_tenant", "tenant", "created_ms"),
+    Index("jobs_by_name", "tenant", "name", "created_ms"),
     Index(
         "jobs_living", "created_ms", sqlite_where=text("ended_ms IS NULL"), postgresql_where=text("ended_ms IS NULL")
     ),
 )
-"""`labels` has a blank before and after each label; `deleted_ms` is when its data was given up for removal."""
+"""`labels` has a blank before and after each label; `deleted_ms` is when its data was given up for removal; `drift` is
+in what it differs from earlier runs of its name, as JSON, NULL before that was looked at."""
 
 submissions = Table(
     "submissions",
@@ -126,10 +130,17 @@ pages = Table(
     Column("engine", String(10), nullable=False, server_default="http"),
     Column("captures", Text),
     Column("notes", Text),
+    Column("callback", String(100), nullable=False, server_default=""),
+    Column("meta", Text),
+    Column("content_hash", BigInteger),
+    Column("simhash", BigInteger),
+    Column("duplicate_of", BigInteger),
     Index("pages_in_order", "job", "id"),
     UniqueConstraint("job", "fingerprint", name="pages_by_fingerprint"),
 )
-"""`captures` (what was kept of a rendered page besides its response) and `notes` (what was seen meanwhile) are JSON."""
+"""`captures` (what was kept of a rendered page besides its response) and `notes` (what was seen meanwhile) are JSON,
+and so is `meta`, what a spider has sent along to the page's `callback`. `content_hash` and `simhash` are of the page's
+text; `duplicate_of` is the fingerprint of an earlier page of the job with nearly the same."""
 
 links = Table(
     "links",
@@ -161,9 +172,86 @@ items = Table(
     Column("number", Integer, nullable=False),
     Column("url", Text, nullable=False),
     Column("data", Text, nullable=False),
-    Index("items_in_order", "job", "id"),
-    UniqueConstraint("job", "fingerprint", "number", name="items_by_fingerprint"),
+    Column("version", String(40), nullable=False, server_default=FIRST_VERSION),
+    Index("items_in_order", "job", "version", "id"),
+    UniqueConstraint("job", "version", "fingerprint", "number", name="items_by_fingerprint"),
 )
+"""`version` is that of the extractor: a job's own spec is the first."""
+
+quarantine = Table(
+    "quarantine",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("job", String(40), nullable=False),
+    Column("fingerprint", BigInteger, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("data", Text, nullable=False),
+    Column("version", String(40), nullable=False, server_default=FIRST_VERSION),
+    Column("reasons", Text, nullable=False),
+    Index("quarantine_in_order", "job", "version", "id"),
+    UniqueConstraint("job", "version", "fingerprint", "number", name="quarantine_by_fingerprint"),
+)
+"""Items that break their job's contract, with the reasons as JSON; one of these numbers is not among the items."""
+
+extractions = Table(
+    "extractions",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("job", String(40), nullable=False),
+    Column("version", String(40), nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("ended_ms", BigInteger),
+    Column("error", Text, nullable=False, server_default=""),
+    UniqueConstraint("job", "version", name="extractions_by_version"),
+    Index("extractions_running", "state", "created_ms"),
+)
+"""Further extractions from pages that are stored: each makes a version of a job's items."""
+
+extraction_parts = Table(
+    "extraction_parts",
+    metadata,
+    Column("extraction", BigInteger, primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("first_id", BigInteger, nullable=False),
+    Column("last_id", BigInteger, nullable=False),
+    Column("done", Boolean, nullable=False, server_default=false()),
+    Column("pages", Integer, nullable=False, server_default="0"),
+    Column("items", Integer, nullable=False, server_default="0"),
+    Column("failed", Integer, nullable=False, server_default="0"),
+)
+"""An extraction's share of page ids, for one worker at a time; marked as done in the transaction that has its items."""
+
+field_tallies = Table(
+    "field_tallies",
+    metadata,
+    Column("job", String(40), primary_key=True),
+    Column("version", String(40), primary_key=True),
+    Column("last_id", BigInteger, nullable=False),
+    Column("tally", Text, nullable=False),
+)
+"""What the fields of a job's items look like, by host, over the items up to `last_id`; as JSON."""
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("job", String(40), nullable=False),
+    Column("version", String(40), nullable=False, server_default=FIRST_VERSION),
+    Column("output", Text, nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("last_id", BigInteger, nullable=False, server_default="0"),
+    Column("part", Integer, nullable=False, server_default="0"),
+    Column("rows", BigInteger, nullable=False, server_default="0"),
+    Column("parts", Text, nullable=False, server_default="[]"),
+    Column("error", Text, nullable=False, server_default=""),
+    Column("updated_ms", BigInteger, nullable=False),
+    UniqueConstraint("job", "version", "output", name="deliveries_by_output"),
+    Index("deliveries_by_state", "state", "updated_ms"),
+)
+"""Where a job's items are delivered to, and how far that has come: items up to `last_id`, in `parts` (JSON)."""
 
 robots = Table(
     "robots",
@@ -230,6 +318,8 @@ dead_letters = Table(
     Column("depth", Integer, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("at_ms", BigInteger, nullable=False),
+    Column("callback", String(100), nullable=False, server_default=""),
+    Column("meta", Text),
     Index("dead_letters_in_order", "job", "id"),
     UniqueConstraint("job", "fingerprint", name="dead_letters_by_fingerprint"),
     sqlite_autoincrement=True,

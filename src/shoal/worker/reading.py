@@ -80,9 +80,9 @@ async def _go_on(
     url, depth, page = lease.request.url, lease.request.depth, found.page
     if page and findings.canonical and (target := base.join(findings.canonical)):
         found = replace(found, page=replace(page, canonical=str(target)))
-    if any(findings.values.values()):
-        items = (ItemRow(context.job, url.fingerprint, 0, str(url), dict(findings.values)),)
-        found = replace(found, items=items)
+    if findings.items:
+        rows = (ItemRow(context.job, url.fingerprint, n, str(url), item) for n, item in enumerate(findings.items))
+        found = replace(found, items=tuple(rows))
     links = await unhurried(context.trail.onward(url, depth, findings, base, says))
     if cut := dict.fromkeys((*findings.cut, "links") if links.cut else findings.cut):
         names = {"job": context.job, "request_id": context.request_id, "url": str(url)}

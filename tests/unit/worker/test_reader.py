@@ -67,7 +67,7 @@ def test_in_place_and_apart_find_the_same() -> None:
     (small, large, again), read_apart = run(read(PAGE, LARGE, LARGE))
     assert small == large == again == find(PAGE, WANTED)
     assert (small.base, small.canonical, small.metas, small.hrefs) == ("/z/", "c", ("nofollow",), ("x", "ü", "c"))
-    assert small.values["image"] == "http://h.example/z/i.png"
+    assert small.items[0]["image"] == "http://h.example/z/i.png"
     assert read_apart == 2
 
 
@@ -79,7 +79,7 @@ def test_a_page_in_another_charset_is_read_apart_as_well() -> None:
     body = "<h1>Übergröße</h1>".encode("utf-16") + " ".encode("utf-16-le") * LIGHT_BYTES
     wanted = Wanted(WANTED.url, "utf-16", fields=WANTED.fields)
     (found,), read_apart = run(read(body, wanted=wanted))
-    assert (found.values["title"], read_apart) == ("Übergröße", 1)
+    assert (found.items[0]["title"], read_apart) == ("Übergröße", 1)
 
 
 def test_a_page_that_takes_too_long_is_given_up_and_the_next_one_read(monkeypatch: pytest.MonkeyPatch) -> None:
