@@ -98,7 +98,7 @@ def replay_dead(path: JobPath, body: ReplayBody) -> Response:
 def export(path: JobPath, query: ExportQuery) -> Response:
     """Download all items (or pages, or errors) as JSON Lines or CSV; streamed."""
     row = own_job(path.job)
-    what = query.what or ("items" if row.spec.fields else "pages")
+    what = query.what or ("items" if row.spec.takes_items else "pages")
     return Response(
         _export(platform().pages, row, what, query.format),
         content_type=_EXPORT_TYPES[query.format],

@@ -77,7 +77,7 @@ class Tail:
         self._pages = pages
         self._job = job
         self._writer = writer
-        self._items = bool(spec.fields)
+        self._items = spec.takes_items
         self._last = 0
         self.written = 0
 
@@ -95,7 +95,7 @@ class Tail:
 
 
 def result_columns(spec: JobSpec) -> tuple[str, ...]:
-    return item_columns(spec) if spec.fields else PAGE_COLUMNS
+    return item_columns(spec) if spec.takes_items else PAGE_COLUMNS
 
 
 def follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: Interrupts) -> int:

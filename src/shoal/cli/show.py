@@ -111,7 +111,7 @@ def write_results(job: str, kind: str | None, output: str | None, *, pages: bool
         row = platform.control.job(platform.control.find(job))
         columns = PAGE_COLUMNS if pages else result_columns(row.spec)
         with open_writer(target, format_of(target, kind), columns) as writer:
-            if pages or not row.spec.fields:
+            if pages or not row.spec.takes_items:
                 writer.write(map(page_record, platform.pages.pages(row.id)))
             else:
                 writer.write(map(item_record, platform.pages.items(row.id)))

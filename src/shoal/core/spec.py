@@ -45,6 +45,8 @@ _PLAIN = {"tuple_type": "a list is needed", "list_type": "a list is needed", "di
 _SECRET_PLACES = ("headers", "proxies", "browser.cookies", "browser.actions")
 """Settings of which a refusal does not repeat what was given; nor of those that these are part of."""
 _NAME, _POOL = "a name", "a pool"
+EXTRACTION = ("fields",)
+"""The settings that say what is taken from a page."""
 
 
 def _kind_of_proxies(value: object) -> str:
@@ -222,6 +224,16 @@ class JobSpec(BaseModel):
     def secret_headers(self) -> frozenset[str]:
         """Headers that only trusted origins may see; a redirect elsewhere does not carry them."""
         return frozenset(name for name in self.headers if not is_plain_header(name))
+
+    @property
+    def extraction(self) -> str:
+        """What it takes from pages, as one text (JSON) for whoever reads them; empty when it takes nothing."""
+        return self.model_dump_json(include=set(EXTRACTION), exclude_defaults=True) if self.takes_items else ""
+
+    @property
+    def takes_items(self) -> bool:
+        """Are its results items, or just pages?"""
+        return any(getattr(self, name) for name in EXTRACTION)
 
     @property
     def queue(self) -> str:

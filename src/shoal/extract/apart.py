@@ -18,7 +18,6 @@ import sys
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
-from shoal.core.field import Field
 from shoal.errors import FetchError
 from shoal.extract.findings import Findings, Wanted, find
 
@@ -141,8 +140,7 @@ def _limit(memory: int) -> None:
 
 def _wanted(order: bytes) -> Wanted:
     given: dict[str, Any] = json.loads(order)
-    fields = tuple(Field(**each) for each in given.pop("fields"))
-    return Wanted(**given, fields=fields)
+    return Wanted(**given)
 
 
 def _dump(value: dict[str, Any]) -> bytes:

@@ -5,18 +5,13 @@ Whoever reads, in place or apart, does it with `find`: the same page gives the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
-from shoal.core.field import Field
 from shoal.core.url import Base
+from shoal.extract.extractor import Extractor, Item, extractor_of
 from shoal.extract.page import META_NAMES, Html
 from shoal.extract.shell import why_render
-
-Item = Mapping[str, Any]
-"""A record as JSON has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +26,15 @@ class Wanted:
     """Leave links out that are marked so."""
     directives: bool = False
     """What the page says to robots."""
-    fields: tuple[Field, ...] = ()
+    extraction: str = ""
+    """Which items: `JobSpec.extraction`."""
     require: str | None = None
     """Is it asked whether the page needs a browser? Then this selector must be there, if it is any. None: it is not."""
+
+    @property
+    def extractor(self) -> Extractor:
+        """What takes the items."""
+        return extractor_of(self.extraction)
 
     @property
     def host(self) -> str:
@@ -84,6 +85,5 @@ def find(body: bytes, wanted: Wanted) -> Findings:
         return Findings(render=why)
     hrefs = html.hrefs(skip_nofollow=wanted.skip_nofollow) if wanted.links else ()
     metas = html.metas(META_NAMES) if wanted.directives else ()
-    item = html.take(wanted.fields) if wanted.fields else {}
-    items = (item,) if any(item.values()) else ()
+    items = wanted.extractor.take(html)
     return Findings(html.base_href, html.canonical() or "", tuple(metas), tuple(hrefs), items, tuple(html.cut))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from shoal.core.field import Field
 from shoal.core.model import Candidate
 from shoal.core.scope import Scope
 from shoal.core.spec import JobSpec
@@ -54,12 +53,12 @@ class Trail:
         depth: int,
         media_type: str,
         charset: str,
-        fields: tuple[Field, ...] = (),
+        extraction: str = "",
         require: str | None = None,
     ) -> Wanted | None:
         """What is to be read of a page, if it is one that can have links and if anything is."""
         links = self.follows_from(depth)
-        if media_type not in HTML_TYPES or not (links or fields or self.heeds_directives or require is not None):
+        if media_type not in HTML_TYPES or not (links or extraction or self.heeds_directives or require is not None):
             return None
         spec = self.spec
         return Wanted(
@@ -69,7 +68,7 @@ class Trail:
             links,
             spec.nofollow,
             directives=self.heeds_directives,
-            fields=fields,
+            extraction=extraction,
             require=require,
         )
 

@@ -16,8 +16,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 from math import factorial
 
-from shoal.core.field import Field
-
 LIGHT_BYTES = 256 << 10
 """A page up to this size can be light."""
 LIGHT_TAGS = 3_000
@@ -55,7 +53,7 @@ _QUIET = re.compile(r"\[[^\]]*\]|\"[^\"]*\"|'[^']*'|\s*[>+,]\s*")
 _ROAMING = re.compile(r"\s*~\s*|\s+|:has")
 
 
-def is_light(body: bytes, fields: Iterable[Field] = (), *, scale: int = 1) -> bool:
+def is_light(body: bytes, selectors: Iterable[str] = (), *, scale: int = 1) -> bool:
     """May this be read where others wait? Where nobody waits, a page may be so many times larger."""
     if len(body) > LIGHT_BYTES * scale:
         return False
@@ -63,7 +61,7 @@ def is_light(body: bytes, fields: Iterable[Field] = (), *, scale: int = 1) -> bo
         tags = body.count(b"<")
         if tags > LIGHT_TAGS * scale or not _has_light_tags(body, tags, LIGHT_NS * scale):
             return False
-    roams = [roam for field in fields if (roam := _roams(field.selector))]
+    roams = [roam for selector in selectors if (roam := _roams(selector))]
     if not roams:
         return True
     depth = body.count(b"<") - body.count(b"</")

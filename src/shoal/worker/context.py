@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from shoal.core.field import Field, parse_fields
 from shoal.core.model import Engine, Request
 from shoal.core.retry import RetryPolicy
 from shoal.core.spec import JobSpec
@@ -26,7 +25,8 @@ class JobContext:
     job: str
     spec: JobSpec
     trail: Trail
-    fields: tuple[Field, ...]
+    extraction: str
+    """What is taken from its pages."""
     retry: RetryPolicy
     limits: FetchLimits
     secret_headers: frozenset[str] = frozenset()
@@ -42,7 +42,7 @@ class JobContext:
             job,
             spec,
             Trail.of(spec),
-            parse_fields(spec.fields),
+            spec.extraction,
             RetryPolicy(retries=spec.retries),
             FetchLimits(
                 connect=min(timedelta(seconds=10), total),

@@ -34,7 +34,9 @@ async def read_page(
     page = _row(context, lease, response, len(body), charset)
     found = Result(_done(lease, response), page, exchange_of(context, response, page))
     url, depth = lease.request.url, lease.request.depth
-    wanted = context.trail.wanted(url, depth, response.media_type, charset, context.fields, require) if body else None
+    wanted = (
+        context.trail.wanted(url, depth, response.media_type, charset, context.extraction, require) if body else None
+    )
     findings = NOTHING
     if wanted is not None:
         try:

@@ -16,7 +16,6 @@ import psutil
 import pytest
 import uvloop
 
-from shoal.core.field import parse_fields
 from shoal.core.url import parse
 from shoal.errors import FetchError, Unavailable
 from shoal.extract import apart
@@ -32,7 +31,7 @@ WANTED = Wanted(
     "utf-8",
     links=True,
     directives=True,
-    fields=parse_fields({"title": "h1", "all[]": "p", "none": "q", "image": "img@src"}),
+    extraction='{"fields": {"title": "h1", "all[]": "p", "none": "q", "image": "img@src"}}',
 )
 PAGE = (
     "<base href=/z/><link rel=canonical href=c><meta name=robots content=nofollow><h1>Übergröße \udc80 \x01</h1>"
@@ -77,7 +76,7 @@ def test_who_cannot_wait_in_a_loop_reads_apart_too() -> None:
 
 def test_a_page_in_another_charset_is_read_apart_as_well() -> None:
     body = "<h1>Übergröße</h1>".encode("utf-16") + " ".encode("utf-16-le") * LIGHT_BYTES
-    wanted = Wanted(WANTED.url, "utf-16", fields=WANTED.fields)
+    wanted = Wanted(WANTED.url, "utf-16", extraction=WANTED.extraction)
     (found,), read_apart = run(read(body, wanted=wanted))
     assert (found.items[0]["title"], read_apart) == ("Übergröße", 1)
 

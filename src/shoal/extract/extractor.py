@@ -1,0 +1,39 @@
+"""What a job takes from its pages, ready for use: the same in a worker, in a process apart, and for stored pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from shoal.core.field import Field, parse_fields
+from shoal.extract.page import Html
+
+Item = Mapping[str, Any]
+"""A record as JSON has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extractor:
+    """Turns pages into items."""
+
+    fields: tuple[Field, ...] = ()
+
+    @property
+    def selectors(self) -> tuple[str, ...]:
+        """All that a page is searched for."""
+        return tuple(field.selector for field in self.fields)
+
+    def take(self, html: Html) -> tuple[Item, ...]:
+        """The items of a page; one without any value is none."""
+        item = html.take(self.fields) if self.fields else {}
+        return (item,) if any(item.values()) else ()
+
+
+@lru_cache(maxsize=200)
+def extractor_of(extraction: str) -> Extractor:
+    """The extractor for the text that `JobSpec.extraction` gives; an empty one takes nothing."""
+    settings: dict[str, Any] = json.loads(extraction) if extraction else {}
+    return Extractor(parse_fields(settings.get("fields", {})))
