@@ -193,9 +193,10 @@ class RuleBook:
             target = _normal(target)
         best, rank = None, -1
         for length in self._lengths:
-            best = self._plain.get(target[:length])
+            start = target[:length]  # all of a path that is shorter
+            best = self._plain.get(start)
             if best is not None:
-                rank = 2 * length + best.allowed
+                rank = 2 * len(start) + best.allowed
                 break
         if self._wild:
             best = self._stronger(target, rank) or best

@@ -415,6 +415,7 @@ _GROUP = st.tuples(st.lists(_AGENT, min_size=1, max_size=3), st.lists(_RULE, min
 
 @settings(max_examples=500, deadline=None)
 @example(groups=[(["*"], [("Allow", "/a"), ("Disallow", "/*")])], target="/a")
+@example(groups=[(["*"], [("Allow", "/"), ("Allow", "/a"), ("Disallow", "/$")])], target="/")
 @given(groups=st.lists(_GROUP, max_size=4), target=_TARGET)
 def test_verdicts_are_those_of_another_reader(
     groups: list[tuple[list[str], list[tuple[str, str]]]], target: str
