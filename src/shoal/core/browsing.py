@@ -143,6 +143,12 @@ class Action(Part):
     def verb(self) -> str:
         return next(verb for verb in VERBS if getattr(self, verb) is not None)
 
+    @property
+    def selector(self) -> str:
+        """What it acts on, without what it fills in; empty for what needs nothing."""
+        part = self.fill or self.press or self.select
+        return part.selector if part else self.click or ""
+
 
 class Wait(Part):
     """When a page counts as there."""

@@ -118,7 +118,8 @@ class JobSpec(BaseModel):
     """Sent with each request of the job; Authorization, Cookie and all others that browsers do not send to everybody
     only to trusted origins. Never shown."""
     trusted: tuple[str, ...] = ()
-    """Origins (https://host) that may see such headers, besides those of the URLs."""
+    """Origins (https://host) that may see such headers, and the browser's cookies and filled texts, besides those of the
+    URLs."""
     local: tuple[str, ...] = ()
     """Hosts on this machine (localhost:8080) that may be fetched from, besides those of the URLs. Only on the command
     line; over the API the operator allows addresses."""
@@ -234,6 +235,11 @@ class JobSpec(BaseModel):
     def takes_items(self) -> bool:
         """Are its results items, or just pages?"""
         return any(getattr(self, name) for name in EXTRACTION)
+
+    @property
+    def has_secrets(self) -> bool:
+        """Is there anything that only trusted origins may see: such headers, cookies, or texts to fill in?"""
+        return bool(self.secret_headers or (self.browser and self.browser.secrets))
 
     @property
     def queue(self) -> str:

@@ -332,7 +332,7 @@ def _with_scope(spec: JobSpec, urls: list[Url]) -> JobSpec:
     changes: dict[str, tuple[str, ...]] = {}
     if spec.follow:
         changes["hosts"] = tuple(dict.fromkeys([*spec.hosts, *(url.host for url in urls)]))
-    if spec.secret_headers:
+    if spec.has_secrets:
         changes["trusted"] = tuple(dict.fromkeys([*spec.trusted, *(url.origin for url in urls)]))
     return spec.model_copy(update=changes)
 

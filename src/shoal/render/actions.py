@@ -181,12 +181,6 @@ def _value(answer: Mapping[str, Any]) -> Mapping[str, Any]:
 def _failed(action: Action, exc: Exception) -> FetchError:
     if action.verb == "wait" and is_late(exc):
         return FetchError("selector_missing", f"{action.wait!r} did not come")
-    what = _object_of(action)
+    what = repr(action.selector)[:200] if action.selector else ""
     why = "nothing there to do it with, or it cannot be acted on" if is_late(exc) else brief(str(exc))
     return FetchError("action_failed", f"{action.verb} {what}: {why}" if what else f"{action.verb}: {why}")
-
-
-def _object_of(action: Action) -> str:
-    """What an action is about, without the text that it fills in."""
-    part = action.fill or action.press or action.select
-    return repr(part.selector if part else action.click or "")[:200] if part or action.click else ""

@@ -54,6 +54,16 @@ def _without_secrets(browsing: Browsing) -> Browsing:
     return browsing.model_copy(update={"cookies": {}, "actions": actions})
 
 
+def _left_out(context: JobContext, url: Url) -> list[str]:
+    """What a page was not given because it may be a stranger's, so that nobody wonders."""
+    browsing = context.spec.browser or Browsing()
+    if url.origin in context.spec.trusted:
+        return []
+    kept = len(_without_secrets(browsing).actions)
+    actions = [f"{action.verb} {action.selector}".strip() for action in browsing.actions[kept:]]
+    return [*(["cookies"] if browsing.cookies else []), *actions]
+
+
 async def read_rendered(context: JobContext, lease: Lease, rendered: Rendered, reader: Reader) -> Result:
     """A page as the browser has it, read like one that came without; raises FetchError."""
     response = rendered.response
@@ -68,7 +78,7 @@ async def read_rendered(context: JobContext, lease: Lease, rendered: Rendered, r
     page = replace(
         found.page,
         engine="browser",
-        notes=_shown(context, rendered.notes),
+        notes=_shown(context, rendered.notes, _left_out(context, lease.request.url)),
         content_type=response.content_type[:200],
         received=rendered.received,
     )
@@ -111,10 +121,10 @@ def _gap(lease: Lease) -> timedelta:
     return timedelta(seconds=1 / rate) if rate else timedelta()
 
 
-def _shown(context: JobContext, notes: Notes) -> dict[str, Any]:
+def _shown(context: JobContext, notes: Notes, left_out: Sequence[str]) -> dict[str, Any]:
     """What is kept of the notes; a page may repeat the secrets that it was sent."""
     secrets = context.secrets
-    values = {each.name: getattr(notes, each.name) for each in fields(notes)}
+    values = {each.name: getattr(notes, each.name) for each in fields(notes)} | {"left_out": left_out}
     return {name: _told(value, secrets, MAX_DEPTH) for name, value in values.items() if value}
 
 

@@ -73,6 +73,17 @@ def test_cookies_and_secret_headers_go_to_trusted_origins_only() -> None:
     assert "c4nary" not in repr(known)
 
 
+def test_what_a_page_of_another_origin_was_not_given_stands_in_its_notes() -> None:
+    actions = [{"click": "#a"}, {"fill": {"selector": "#pw", "text": "c4nary"}}, {"press": "Enter"}, {"evaluate": "1"}]
+    asked: dict[str, Any] = {"browser": {"cookies": {"sid": "c4nary"}, "actions": actions}}
+    strange = read(Rendered(answer(), "<p>a"), context_of(**asked))
+    assert strange.page
+    assert strange.page.notes == {"left_out": ["cookies", "fill #pw", "press", "evaluate"]}
+    known = read(Rendered(answer(), "<p>a"), context_of(**asked, trusted=["https://shop.example"]))
+    assert known.page
+    assert not known.page.notes
+
+
 def test_an_order_has_the_bounds_of_its_job_and_the_pause_of_its_host() -> None:
     made = order(context_of(timeout=7, max_body=5_000), lease_of(rate=4))
     assert (made.total, made.max_body, made.pause) == (timedelta(seconds=7), 5_000, timedelta(seconds=0.25))
@@ -143,6 +154,7 @@ def test_an_answer_that_is_no_page_without_a_browser_is_none_with_one(rendered: 
 
 def test_notes_are_kept_without_secrets_and_as_any_database_can_store_them() -> None:
     context = context_of(
+        trusted=["https://shop.example"],
         headers={"Authorization": "Bearer c4nary-header"},
         browser={
             "cookies": {"sid": "c4nary-cookie"},
