@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Generator
 from contextlib import AsyncExitStack
 from uuid import uuid4
@@ -82,6 +83,33 @@ def test_links_are_marked_whose_pages_need_it(frontier: Frontier) -> None:
     about, out = Request(parse("http://shop.example/about")), Rejected(item(3), "denied")
     marked = book.marked(JOB, [Request(item(2), 4), about, out])
     assert marked == [Request(item(2), 4, render=True), about, out]
+
+
+@pytest.mark.parametrize("hours", [-48, 48])
+def test_a_worker_whose_clock_is_wrong_looks_at_no_page_again_before_its_time(
+    frontier: Frontier, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    right = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: right() + hours * 3_600 * 10**9)
+    one, other = RouteBook(frontier), RouteBook(frontier)
+    one.note(JOB, item(1), needed=True)
+    one.sync([JOB])
+    other.sync([JOB])
+    assert (one.way(JOB, item(2)), other.way(JOB, item(2))) == (Engine.BROWSER, Engine.BROWSER)
+
+
+@pytest.mark.parametrize("hours", [0, -48, 48])
+def test_after_an_hour_of_redis_clock_a_page_is_looked_at_again(
+    frontier: Frontier, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    book, right, now = RouteBook(frontier), time.time_ns, frontier.audit.now_ms()
+    monkeypatch.setattr(time, "time_ns", lambda: right() + hours * 3_600 * 10**9)
+    book.note(JOB, item(1), needed=True)
+    book.sync([JOB])
+    assert book.way(JOB, item(2)) is Engine.BROWSER
+    monkeypatch.setattr(frontier.audit, "now_ms", lambda: now + 3_600_001 + 60_000)
+    book.sync([JOB])
+    assert book.way(JOB, item(2)) is None
 
 
 class Visits:

@@ -2,7 +2,8 @@
 
 The table of a job is read and what was learnt is told in a batch, about once a second; what this process has learnt
 counts for it at once. Of a pattern that nobody knows yet only a few pages go at a time: a hundred that are asked for at
-once would all be asked for in vain.
+once would all be asked for in vain. When a pattern was last looked at is a time of Redis' clock, which is heard together
+with the table: the clock of this machine is not asked.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ PROBES = 2
 """Pages of an unknown pattern that are asked for at a time."""
 PATIENCE_S = 20.0
 """Nobody waits longer than this for what others find out."""
+JUST_NOW = 2**62
+"""When a page was looked at that Redis has not been told about: later than all that it knows."""
 
 Key = tuple[str, str]
 
@@ -77,10 +80,12 @@ class RouteBook:
         self._frontier = frontier
         self._tables: dict[str, _Table] = {}
         self._synced = 0.0
+        self._ahead_ms = -_steady_ms()
+        """Redis' clock before the one of this process that nobody sets; not heard yet, it stands at 0."""
 
     def way(self, job: str, url: Url) -> Engine | None:
         """How to ask for a page; None: without a browser, and see."""
-        return decide(self._table(job).routes.get(_key(url)), _now_ms())
+        return decide(self._table(job).routes.get(_key(url)), self._now_ms())
 
     @asynccontextmanager
     async def turn(self, job: str, url: Url) -> AsyncGenerator[Engine | None]:
@@ -105,7 +110,7 @@ class RouteBook:
         table, key = self._table(job), _key(url)
         route = table.routes.get(key, Route())
         grown = replace(route, browser=route.browser + 1) if needed else replace(route, http=route.http + 1)
-        table.routes[key] = replace(grown, checked_ms=_now_ms())
+        table.routes[key] = replace(grown, checked_ms=JUST_NOW)
         table.news.append(RouteNote(*key, needed=needed))
 
     def marked(self, job: str, candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -134,6 +139,7 @@ class RouteBook:
         for job in wanted:
             self._table(job)
         self._synced = time.monotonic()
+        self._ahead_ms = self._frontier.audit.now_ms() - _steady_ms()
         for job, table in list(self._tables.items()):
             news, table.news = table.news, []
             try:
@@ -160,12 +166,16 @@ class RouteBook:
         """Will the next page decide for others: as nothing is known of such pages, or what is known is due again?"""
         route = self._table(job).routes.get(key)
         mixed = route is not None and route.http and route.browser  # each of these is looked at
-        return not mixed and decide(route, _now_ms()) is None
+        return not mixed and decide(route, self._now_ms()) is None
+
+    def _now_ms(self) -> int:
+        return _steady_ms() + self._ahead_ms
 
 
 def _key(url: Url) -> Key:
     return url.host, path_pattern(url)
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+def _steady_ms() -> int:
+    """A clock that only goes on."""
+    return time.monotonic_ns() // 1_000_000
