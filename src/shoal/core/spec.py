@@ -118,7 +118,7 @@ class JobSpec(BaseModel):
     """Sent with each request of the job; Authorization, Cookie and all others that browsers do not send to everybody
     only to trusted origins. Never shown."""
     trusted: tuple[str, ...] = ()
-    """Origins (https://host) that may see such headers, and the browser's cookies and filled texts, besides those of the
+    """Origins (https://host) that may see such headers, and be given cookies and filled texts, besides those of the
     URLs."""
     local: tuple[str, ...] = ()
     """Hosts on this machine (localhost:8080) that may be fetched from, besides those of the URLs. Only on the command

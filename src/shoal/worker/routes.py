@@ -2,8 +2,8 @@
 
 The table of a job is read and what was learnt is told in a batch, about once a second; what this process has learnt
 counts for it at once. Of a pattern that nobody knows yet only a few pages go at a time: a hundred that are asked for at
-once would all be asked for in vain. When a pattern was last looked at is a time of Redis' clock, which is heard together
-with the table: the clock of this machine is not asked.
+once would all be asked for in vain. When a pattern was last looked at is a time of Redis' clock, which is heard with
+the table: the clock of this machine is not asked.
 """
 
 from __future__ import annotations
