@@ -149,7 +149,14 @@ class FrontierMachine(RuleBasedStateMachine):
         candidates: list[Candidate] = [
             Rejected(_url(host, page), "scope")
             if every_nth_refused and page % every_nth_refused == 0
-            else Request(_url(host, page), depth=page % 3, level=level, render=render and page % 2 == 0)
+            else Request(
+                _url(host, page),
+                depth=page % 3,
+                level=level,
+                render=render and page % 2 == 0,
+                callback="detail" if page % 3 == 1 else "",
+                meta=f'{{"from": "{host} /{page}"}}' if page % 4 == 1 else "",
+            )
             for page in range(first, first + count)
             for host in hosts
         ]

@@ -512,7 +512,8 @@ def test_letters_are_taken_by_choice_and_only_once(engine: Engine) -> None:
 
 
 def test_what_is_taken_waits_as_a_submission_of_its_own_kind(engine: Engine) -> None:
-    PageStore(engine).write([], [], [replace(_letter(1, "http_404"), depth=3)])
+    letter = replace(_letter(1, "http_404"), depth=3, callback="detail", meta='{"from": "a list"}')
+    PageStore(engine).write([], [], [letter])
     jobs = JobStore(engine)
     jobs.create(NewJob("job", JobSpec(), 5))
     taken = DeadLetters(engine).take("job", Selection(), 9, 99)
@@ -523,6 +524,7 @@ def test_what_is_taken_waits_as_a_submission_of_its_own_kind(engine: Engine) -> 
     assert jobs.submissions.count_urls("job") == 0
     ((request, reason),) = requests_of(taken.lines)
     assert (str(request.url), request.depth, reason) == ("http://shop.example/1", 3, "http_404")
+    assert (request.callback, request.meta) == ("detail", '{"from": "a list"}')
     assert jobs.submissions.cut_short(10) == ["job"]
 
 

@@ -96,6 +96,10 @@ class Request:
     losses: int = 0
     render: bool = False
     """It needs a browser, in a job that otherwise does without: it is leased from the browser's queue of its lane."""
+    callback: str = ""
+    """The callback of the job's spider that gets the page; empty for its first one."""
+    meta: str = ""
+    """What the spider sends along to it: JSON in ASCII, on one line."""
 
 
 @dataclass(frozen=True, slots=True)

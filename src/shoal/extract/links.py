@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from shoal.core.model import Candidate, Rejected, Request
@@ -101,7 +102,7 @@ class Links:
         reason = self._scope.refuses(target)
         if reason:
             return Rejected(target, f"redirect_{reason}")
-        return Request(target, request.depth, request.level, hops=request.hops + 1, render=request.render)
+        return replace(request, url=target, attempt=0, hops=request.hops + 1, losses=0)
 
     def forget(self) -> None:
         """Start anew: something that was remembered may not have arrived."""

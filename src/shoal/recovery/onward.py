@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from shoal.core.model import Candidate, Level, Request
+from shoal.core.tail import read_line
 from shoal.core.url import parse
 from shoal.extract.trail import Trail
 from shoal.fetch.port import Response
@@ -28,7 +29,7 @@ def onward(trail: Trail, page: PageRow, body: Exchange | None) -> tuple[list[Can
     url = parse(page.url)
     if page.redirect:
         level = Level.NORMAL if page.depth else Level.FIRST
-        request = Request(url, page.depth, level, hops=page.hops)
+        request = Request(url, page.depth, level, hops=page.hops, callback=page.callback, meta=page.meta or "")
         return [trail.links.follow(parse(page.redirect), request)], 0
     if body is None:
         return [], 0
@@ -37,7 +38,7 @@ def onward(trail: Trail, page: PageRow, body: Exchange | None) -> tuple[list[Can
 
 def written_down(found: Iterable[FoundLinks]) -> list[Candidate]:
     """Links of pages whose bodies are not kept."""
-    return [Request(parse(url), each.depth) for each in found for url in each.urls]
+    return [read_line(line, each.depth) for each in found for line in each.urls]
 
 
 def reason_of(page: PageRow) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from shoal.core.model import Level, Outcome, Request
+from shoal.core.tail import line_of, read_line
 from shoal.core.url import parse
 from shoal.store.pages import RowFilter, conditions
 from shoal.store.submissions import REPLAY, Submission, insert_submission
@@ -52,7 +53,7 @@ class DeadLetters:
             letters = sorted(connection.execute(take).mappings().all(), key=lambda letter: letter["id"])
             if not letters:
                 return None
-            lines = [f"{letter['depth']} {letter['reason']} {letter['url']}" for letter in letters]
+            lines = [_line(letter) for letter in letters]
             return Submission(insert_submission(connection, job, REPLAY, lines, created_ms), REPLAY, lines)
 
 
@@ -60,6 +61,11 @@ def requests_of(lines: Sequence[str]) -> list[tuple[Request, str]]:
     """(request, reason) of a replay's lines."""
     found: list[tuple[Request, str]] = []
     for line in lines:
-        depth, reason, url = line.split(" ", 2)
-        found.append((Request(parse(url), int(depth), Level.FIRST), reason))
+        depth, reason, rest = line.split(" ", 2)
+        found.append((replace(read_line(rest, int(depth)), level=Level.FIRST), reason))
     return found
+
+
+def _line(letter: sa.RowMapping) -> str:
+    request = Request(parse(letter["url"]), callback=letter["callback"], meta=letter["meta"] or "")
+    return f"{letter['depth']} {letter['reason']} {line_of(request)}"

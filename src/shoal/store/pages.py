@@ -68,6 +68,10 @@ class PageRow:
     captures: tuple[Capture, ...] = ()
     notes: Mapping[str, Any] | None = None
     """What was seen while it was rendered."""
+    callback: str = ""
+    """Of the job's spider, which got the page."""
+    meta: str | None = None
+    """What was sent along to it, as JSON."""
 
     @property
     def tells_links(self) -> bool:
@@ -99,6 +103,7 @@ class FoundLinks:
     depth: int
     """Of the links, not of the page."""
     urls: tuple[str, ...]
+    """Each a line of `core.tail`: what a spider sends along stands behind it."""
     fingerprint: int | None = None
     """Of the page."""
 
@@ -117,6 +122,9 @@ class DeadLetter:
     depth: int
     attempts: int
     at_ms: int
+    callback: str = ""
+    """Of the job's spider, which would have got the page."""
+    meta: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +388,8 @@ def _page_values(row: PageRow) -> dict[str, object]:
         "engine": row.engine,
         "captures": _json([_capture_values(each) for each in row.captures]) if row.captures else None,
         "notes": _json(row.notes) if row.notes else None,
+        "callback": row.callback,
+        "meta": row.meta,
     }
 
 

@@ -105,7 +105,7 @@ class Delivery:
         """Links of pages without a body; they, too, are told once."""
         if results is self._told:
             return []
-        return [found for result in results if (found := result.found)]
+        return [found for result in results for found in result.found]
 
     def _archive_bodies(self, results: Sequence[Result]) -> dict[int, tuple[Result, PageRow]]:
         rows: dict[int, tuple[Result, PageRow]] = {}

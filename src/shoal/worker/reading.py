@@ -147,6 +147,8 @@ def _row(context: JobContext, lease: Lease, response: Response, size: int, chars
         request_id=context.request_id,
         hops=request.hops,
         received=len(response.wire_body),
+        callback=request.callback,
+        meta=request.meta or None,
     )
 
 

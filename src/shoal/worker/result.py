@@ -11,6 +11,7 @@ from shoal.core.ledger import Ask
 from shoal.core.manners import Limit, LimitSource
 from shoal.core.model import Candidate, Lease, Outcome, Request, Settlement
 from shoal.core.redact import without_secrets
+from shoal.core.tail import line_of
 from shoal.errors import FetchError
 from shoal.store.archive import Attachment, Exchange
 from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow
@@ -39,17 +40,17 @@ class Result:
     """What is kept of a rendered page besides its response."""
 
     @property
-    def found(self) -> FoundLinks | None:
+    def found(self) -> list[FoundLinks]:
         """Links that could not be found again, should the frontier lose them: no body is kept, or scripts made it."""
         rendered = self.page is not None and self.page.engine == "browser"
         if self.stored or (self.exchange and not rendered) or (self.page is not None and self.page.redirect):
-            return None
-        links = [candidate for candidate in self.candidates if isinstance(candidate, Request)]
-        if not links:
-            return None
-        lease = self.settlement.lease
-        urls = tuple(str(link.url) for link in links)
-        return FoundLinks(lease.job, links[0].depth, urls, lease.request.url.fingerprint)
+            return []
+        links: dict[int, list[str]] = {}
+        for candidate in self.candidates:
+            if isinstance(candidate, Request):
+                links.setdefault(candidate.depth, []).append(line_of(candidate))
+        job, page = self.settlement.lease.job, self.settlement.lease.request.url.fingerprint
+        return [FoundLinks(job, depth, tuple(urls), page) for depth, urls in links.items()]
 
 
 def given_up(lease: Lease, outcome: Outcome, error: FetchError, secrets: Iterable[str] = ()) -> Result:
@@ -66,6 +67,8 @@ def given_up(lease: Lease, outcome: Outcome, error: FetchError, secrets: Iterabl
         depth=request.depth,
         attempts=request.attempt + 1,
         at_ms=now_ms(),
+        callback=request.callback,
+        meta=request.meta or None,
     )
     return Result(Settlement(lease, outcome, error.reason), letter=letter)
 

@@ -197,3 +197,10 @@ def test_links_are_sent_again_when_the_server_was_started_anew() -> None:
     assert links.sort_out(page, base, ["/a", "/b"], 1, rebased=False) == ([], 2, False)
     links.leased_from("another run")
     assert len(links.sort_out(page, base, ["/a", "/b"], 1, rebased=False)[0]) == 2
+
+
+def test_a_redirect_takes_along_what_a_spider_sent_with_the_request() -> None:
+    links = Links(Scope.of((), (), ()))
+    sent = Request(parse("http://a/x"), 2, Level.LAST, attempt=1, hops=1, losses=1, callback="detail", meta='{"n": 1}')
+    followed = links.follow(parse("http://a/y"), sent)
+    assert followed == Request(parse("http://a/y"), 2, Level.LAST, hops=2, callback="detail", meta='{"n": 1}')

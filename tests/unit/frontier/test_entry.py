@@ -19,6 +19,8 @@ from shoal.frontier.entry import decode, decode_record, encode
         (Request(parse("https://a/path"), attempt=1, hops=3), "s0,1,3,0/path"),
         (Request(parse("http://a/"), 12, losses=1), "h12,0,0,1/"),
         (Request(parse("http://a/1,2,3,4/5"), 7, Level.LAST), "h7/1,2,3,4/5"),
+        (Request(parse("http://a/x"), 1, callback="detail"), "h1/x\tdetail\t"),
+        (Request(parse("http://a/x"), 1, attempt=1, meta='{"a":"b/c"}'), 'h1,1,0,0/x\t\t{"a":"b/c"}'),
         (Request(parse("http://a//x?/y"), 10, attempt=20, hops=10, losses=3), "h10,20,10,3//x?/y"),
     ],
 )
@@ -40,6 +42,8 @@ REQUESTS = st.builds(
     attempt=st.integers(0, 20),
     hops=st.integers(0, 10),
     losses=st.integers(0, 3),
+    callback=st.sampled_from(["", "detail"]),
+    meta=st.sampled_from(["", '{"page": 2}', '"a/b\\tc"']),
 )
 
 

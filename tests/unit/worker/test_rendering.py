@@ -102,8 +102,8 @@ def test_the_document_is_read_in_place_of_what_it_was_made_of() -> None:
     assert (result.exchange.body, result.exchange.headers) == (b"<p>raw", HTML), "the archive has what came"
     (kept,) = result.attachments
     assert (kept.kind, kept.body) == ("document", document.encode())
-    assert result.found
-    assert result.found.urls == ("https://shop.example/b",), "nobody can read them from the body again"
+    (found,) = result.found
+    assert found.urls == ("https://shop.example/b",), "nobody can read them from the body again"
 
 
 def test_pages_that_it_went_on_to_count_for_the_host_and_so_does_what_it_loaded() -> None:
