@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.core import browsing, pattern, url
+from shoal.core import browsing, field, pattern, url
 from shoal.core.browsing import Browsing
 from shoal.core.spec import JobSpec
 from shoal.extract import apart, page
@@ -15,7 +15,7 @@ from tests.documents import table
 
 CAPS = "docs/guides/caps.md"
 RENDERING = (browsing, actions, deadline, notebook, port, request_head, shots, traffic)
-MODULES = (pattern, url, page, apart, decode, http, reading, *RENDERING)
+MODULES = (field, pattern, url, page, apart, decode, http, reading, *RENDERING)
 
 
 def _value(text: str) -> float:
@@ -27,12 +27,12 @@ def test_the_guide_has_every_cap_as_it_is() -> None:
     assert len({name for name, _ in rows}) == len(rows)
     known = {name: value for module in MODULES for name, value in vars(module).items() if name.isupper()}
     settings = {**Browsing.model_fields, **JobSpec.model_fields}
-    known |= {name: field.default for name, field in settings.items()}
+    known |= {name: each.default for name, each in settings.items()}
     assert {name: _value(value) for name, value in rows} == {name: float(known[name]) for name, _ in rows}
 
 
 def test_every_cap_on_pages_is_in_the_guide() -> None:
     text = (Path(__file__).parents[2] / CAPS).read_text(encoding="utf-8")
-    modules = (pattern, page, apart, decode, http, *RENDERING)
+    modules = (field, pattern, page, apart, decode, http, *RENDERING)
     caps = {name for module in modules for name in vars(module) if name.startswith("MAX_")}
     assert {name for name in caps if f"`{name}`" not in text} == set()

@@ -14,6 +14,9 @@ from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
 from shoal.errors import BadSpec
 
+MAX_JOB_FIELDS = 200
+"""Of a job."""
+MAX_SELECTOR_CHARS = 1_000
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 _ATTRIBUTE = re.compile(r"@([A-Za-z_:][A-Za-z0-9_.:-]*)\Z")
 
@@ -54,6 +57,8 @@ def split_option(option: str) -> tuple[str, str]:
 
 def check_selector(selector: str) -> None:
     """Raises BadSpec unless it can be parsed."""
+    if len(selector) > MAX_SELECTOR_CHARS:
+        raise BadSpec(f"a selector of {len(selector)} characters; at most {MAX_SELECTOR_CHARS} are taken")
     try:
         LexborHTMLParser("").css(selector)
     except SelectolaxError as exc:

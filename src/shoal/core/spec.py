@@ -26,7 +26,7 @@ from pydantic import (
 
 from shoal.core.browsing import VERBS, Browsing
 from shoal.core.egress import is_loopback
-from shoal.core.field import parse_field
+from shoal.core.field import MAX_JOB_FIELDS, parse_field
 from shoal.core.model import Engine, Lane, queue_name
 from shoal.core.pattern import BadPattern, compile_pattern
 from shoal.core.proxies import PoolName, ProxyPool
@@ -201,6 +201,8 @@ class JobSpec(BaseModel):
     def _fields_parse(cls, fields: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         if info.context == STORED:
             return fields
+        if len(fields) > MAX_JOB_FIELDS:
+            raise ValueError(f"{len(fields)} fields; at most {MAX_JOB_FIELDS} are taken from a page")
         problems = [problem for name, text in fields.items() if (problem := _problem_of(name, text))]
         names = Counter(["url", *(name.strip().removesuffix("[]") for name in fields)])
         doubles = [name for name, count in names.items() if count > 1]

@@ -10,6 +10,7 @@ from typing import Any
 
 from shoal.core.field import Field, parse_fields
 from shoal.extract.page import Html
+from shoal.extract.weight import Query
 
 Item = Mapping[str, Any]
 """A record as JSON has it."""
@@ -22,9 +23,9 @@ class Extractor:
     fields: tuple[Field, ...] = ()
 
     @property
-    def selectors(self) -> tuple[str, ...]:
-        """All that a page is searched for."""
-        return tuple(field.selector for field in self.fields)
+    def queries(self) -> tuple[Query, ...]:
+        """All that a page is searched for, to see whether that may take long."""
+        return tuple(Query(field.selector, texts=field.many and field.attribute is None) for field in self.fields)
 
     def take(self, html: Html) -> tuple[Item, ...]:
         """The items of a page; one without any value is none."""

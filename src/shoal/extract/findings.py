@@ -12,6 +12,7 @@ from shoal.core.url import Base
 from shoal.extract.extractor import Extractor, Item, extractor_of
 from shoal.extract.page import META_NAMES, Html
 from shoal.extract.shell import why_render
+from shoal.extract.weight import Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,12 @@ class Wanted:
     def host(self) -> str:
         """That the page is of."""
         return self.url.split("/", 3)[2]
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """What the page is asked for in the job's own words."""
+        queries = self.extractor.queries
+        return (*queries, Query(self.require)) if self.require else queries
 
     @property
     def base(self) -> Base:

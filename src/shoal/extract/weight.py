@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from math import factorial
 
@@ -21,7 +22,7 @@ LIGHT_BYTES = 256 << 10
 LIGHT_TAGS = 3_000
 """Nested in each other, so many take a parser 25 ms."""
 LIGHT_STEPS = 5_000_000
-"""Of selectors on their way up from an element: 5 ns each."""
+"""Of selectors, from one element to another, and of the taking of texts: 5 ns each."""
 LIGHT_NS = 40_000_000
 """For attributes and for formatting, each."""
 _FEATHER = 4_000
@@ -50,10 +51,22 @@ _FORMATTING = re.compile(
 _OPEN_QUOTE = re.compile(rb"=%b*+(?:\"[^\"]*+|'[^']*+)\Z" % _SPACE)
 _HIDING = re.compile(rb"=%b*+(?:\"(?=[^\">]*+>)|'(?=[^'>]*+>))" % _SPACE)
 _QUIET = re.compile(r"\[[^\]]*\]|\"[^\"]*\"|'[^']*'|\s*[>+,]\s*")
-_ROAMING = re.compile(r"\s*~\s*|\s+|:has")
+_ROAMING = re.compile(r"\s*~\s*|\s+|:has", re.IGNORECASE)
+_COUNTING = re.compile(r":nth-", re.IGNORECASE)
+_ROAMING_OR_ESCAPED = re.compile(r"[\s~:]")
+"""With a backslash anything can be written so that it is not seen."""
 
 
-def is_light(body: bytes, selectors: Iterable[str] = (), *, scale: int = 1) -> bool:
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a page is asked for, as far as its cost goes."""
+
+    selector: str
+    texts: bool = False
+    """Is the text taken of every element that it finds? Elements in each other have it once more each."""
+
+
+def is_light(body: bytes, queries: Iterable[Query] = (), *, scale: int = 1) -> bool:
     """May this be read where others wait? Where nobody waits, a page may be so many times larger."""
     if len(body) > LIGHT_BYTES * scale:
         return False
@@ -61,11 +74,36 @@ def is_light(body: bytes, selectors: Iterable[str] = (), *, scale: int = 1) -> b
         tags = body.count(b"<")
         if tags > LIGHT_TAGS * scale or not _has_light_tags(body, tags, LIGHT_NS * scale):
             return False
-    roams = [roam for selector in selectors if (roam := _roams(selector))]
-    if not roams:
-        return True
-    depth = body.count(b"<") - body.count(b"</")
-    return sum(depth ** (roam + 1) / factorial(roam + 1) for roam in roams) <= LIGHT_STEPS
+    wanted = tuple(queries)
+    return not wanted or _steps(wanted, body.count(b"<") - body.count(b"</")) <= LIGHT_STEPS * scale
+
+
+def _steps(queries: Iterable[Query], elements: int) -> int:
+    """At most, when all of the page's elements stand within each other, or all beside each other."""
+    return sum(_path_of(query.selector).steps(elements) + (elements**2 if query.texts else 0) for query in queries)
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """What a selector has to do for each element."""
+
+    roams: int
+    """How often it tries all ancestors, siblings or descendants, for each of which it goes on; rather too many."""
+    counts: int
+    """How often it counts siblings, besides."""
+    length: int
+    """Characters: what is quick is done for every one of them."""
+    branches: int = 1
+
+    def steps(self, elements: int) -> int:
+        quick = elements * self.length
+        roaming = _chains(elements, self.roams) if self.roams else 0
+        return quick + self.branches * (roaming + self.counts * _chains(elements, self.roams + 1))
+
+
+def _chains(elements: int, links: int) -> int:
+    """In how many ways so many further elements follow one, each farther away than the one before."""
+    return elements ** (links + 1) // factorial(links + 1)
 
 
 def _has_light_tags(body: bytes, tags: int, light_ns: int) -> bool:
@@ -122,8 +160,10 @@ def _with_hidden_ends(body: bytes) -> bytes:
 
 
 @lru_cache(maxsize=1000)
-def _roams(selector: str) -> int:
-    """How often a selector must try all ancestors, siblings or descendants of an element; rather too many."""
+def _path_of(selector: str) -> _Path:
+    if "\\" in selector:
+        return _Path(len(_ROAMING_OR_ESCAPED.findall(selector)), 0, len(selector))
     plain = _QUIET.sub(lambda match: "," if "," in match[0] and match[0][0] not in "[\"'" else ">", selector.strip())
     parts = [plain] if "(" in plain else plain.split(",")
-    return max(len(_ROAMING.findall(part)) for part in parts)
+    roams = max(len(_ROAMING.findall(part)) for part in parts)
+    return _Path(roams, len(_COUNTING.findall(plain)), len(selector), 1 + plain.count(","))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.core.field import Field, parse_field, parse_fields, split_option
+from shoal.core.field import MAX_SELECTOR_CHARS, Field, parse_field, parse_fields, split_option
 from shoal.errors import BadSpec
 
 
@@ -83,3 +83,9 @@ def test_an_option_without_a_selector_is_refused(option: str) -> None:
     with pytest.raises(BadSpec) as caught:
         split_option(option)
     assert str(caught.value) == (f"--field {option!r}: write NAME=SELECTOR, for example title=h1 or image=img@src")
+
+
+def test_a_selector_has_an_end() -> None:
+    assert parse_field("x", "a" * MAX_SELECTOR_CHARS).selector
+    with pytest.raises(BadSpec, match="at most 1000"):
+        parse_field("x", "a" * (MAX_SELECTOR_CHARS + 1))

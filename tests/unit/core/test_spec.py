@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from shoal.core.field import MAX_JOB_FIELDS
 from shoal.core.model import Engine, Lane
 from shoal.core.spec import JobSpec, read_spec, with_max_body
 from shoal.errors import BadSpec
@@ -169,6 +170,12 @@ def test_all_bad_regular_expressions_are_named() -> None:
     told = "\n".join(complaints({"allow": ["(", "fine", "["]}))
     assert "'(' is not a regular expression" in told
     assert "'[' is not a regular expression" in told
+
+
+def test_a_job_has_a_bounded_number_of_fields() -> None:
+    assert JobSpec(fields={f"f{number}": "p" for number in range(MAX_JOB_FIELDS)}).fields
+    (complaint,) = complaints({"fields": {f"f{number}": "p" for number in range(MAX_JOB_FIELDS + 1)}})
+    assert "201 fields; at most 200 are taken from a page" in complaint
 
 
 def test_all_bad_fields_are_named() -> None:

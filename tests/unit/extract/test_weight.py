@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from shoal.extract.weight import LIGHT_BYTES, LIGHT_TAGS, is_light
+from shoal.core.spec import JobSpec
+from shoal.extract.findings import Wanted, find
+from shoal.extract.weight import LIGHT_BYTES, LIGHT_TAGS, Query, is_light
 
 ROW = b"<div class='row'><h2><a href='/p/%d'>A product</a></h2><p>Its description, and its price</p></div>\n"
+MOST_S = 0.4
+"""About 40 ms are meant; machines differ, and may be busy."""
 ORDINARY = b"<!doctype html><title>A page</title>" + ROW * 250
 
 
@@ -16,9 +22,20 @@ def attributes(count: int, start: int = 0, every: int = 0, hidden: bytes = b'x="
     return b" ".join(name + b" " + hidden if every and at % every == 0 else name for at, name in enumerate(names))
 
 
+def wanting(fields: dict[str, str], require: str | None = None) -> Wanted:
+    return Wanted("http://h.example/", "utf-8", extraction=JobSpec(fields=fields).extraction, require=require)
+
+
+def queries(fields: dict[str, str], require: str | None = None) -> tuple[Query, ...]:
+    return wanting(fields, require).queries
+
+
 def test_an_ordinary_page_is_light() -> None:
     assert is_light(ORDINARY)
-    assert is_light(ORDINARY, ["h1", ".row > h2", "div[data-x='a b c'] a, p b"])
+    assert is_light(ORDINARY, queries({"title": "h1", "all[]": ".row > h2@id", "one": "div[data-x='a b c'] a, p b"}))
+    assert is_light(
+        ROW * 100, queries({"second": "tr:nth-child(2) > td:nth-child(3)", **{f"f{n}[]": "p" for n in range(20)}})
+    )
     assert is_light(ORDINARY.replace(b"class='row'", b"data-if='a > b'"))
     assert is_light((ROW * 200).replace(b"Its", b"<i class='icon'></i> <b style='x'>Its</b>"))
     assert is_light(b"<p>" + b"word " * 40_000)
@@ -79,11 +96,68 @@ def test_what_could_take_long_is_not(body: bytes) -> None:
     "selector", ["div div div a", "h1 ~ p ~ div a", "div :is(a b, c d) p", "div:has(a b) p", "a b, div   p  a\tb"]
 )
 def test_a_selector_that_roams_makes_a_page_heavy(selector: str) -> None:
-    assert is_light(b"<div>" * 10 + b"<p>x", [selector])
-    assert not is_light(b"<div>" * 400, [selector])
+    assert is_light(b"<div>" * 10 + b"<p>x", queries({"x": selector}))
+    assert not is_light(b"<div>" * 400, queries({"x": selector}))
+
+
+def test_no_selector_is_too_long_to_be_weighed() -> None:
+    assert not is_light(b"<div>" * 3_000, queries({"x": "a " * 499 + "b"}))
 
 
 def test_many_selectors_weigh_more_than_one() -> None:
     body = b"<div>" * 1_000
-    assert is_light(body, ["p div"])
-    assert not is_light(body, ["p div"] * 20)
+    assert is_light(body, queries({"x": "p div"}))
+    assert not is_light(body, queries({f"x{number}": "p div" for number in range(20)}))
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        "p" + ":nth-last-child(n)" * 10,
+        "p" + ":NTH-of-type(2n + 1)" * 10,
+        "p:not(p:nth-child(n), :nth-child(2n)):is(:nth-last-child(n), :nth-child(n))",
+        "p:nth-child(2) ~ p",
+        "p:nth-child(2 of .a)",
+        r"p" + r":nt\68 -child(n)" * 3,
+    ],
+)
+def test_counting_siblings_makes_a_page_heavy(selector: str) -> None:
+    assert is_light(b"<p>" * 20, queries({"x": selector}))
+    assert not is_light(b"<p>" * 1_200, queries({f"x{number}": selector for number in range(3)}))
+    assert not is_light(b"<p>" * 1_200, queries({}, require=f"{selector}, {selector}, {selector}"))
+
+
+def test_texts_within_each_other_make_a_page_heavy() -> None:
+    body = b"<div>" * 1_000
+    assert is_light(body, queries({f"x{number}[]": "div@id" for number in range(20)}))
+    assert is_light(body, queries({f"x{number}": "div" for number in range(20)}))
+    assert not is_light(body, queries({f"x{number}[]": "div" for number in range(20)}))
+
+
+def test_long_selectors_weigh_more_than_short_ones() -> None:
+    body = b"<div>" * 2_000
+    fields = {f"x{number}": "div" + ":not(.a)" * 100 for number in range(20)}
+    assert not is_light(body, queries(fields))
+
+
+@pytest.mark.parametrize(
+    ("body", "selector"),
+    [
+        (b"<p>" * 2_900, "p:nth-child(n)"),
+        (b"<p></p>" * 1_450, "p:nth-child(2 of p)"),
+        (b"<p></p>" * 1_450, "p:nth-last-child(2) ~ p"),
+        (b"<div>" * 700, "div:has(a, b, c, d, e, f, g)"),
+        (b"<div>" * 700, ":has(div:has(b))"),
+        (b"<div>" * 2_900, ",".join(["a"] * 400)),
+        (b"<div>" * 2_900, "div"),
+    ],
+)
+def test_what_is_light_is_read_in_no_time(body: bytes, selector: str) -> None:
+    """As many fields as are light with such a page."""
+    fields: dict[str, str] = {}
+    while len(fields) < 60 and is_light(body, queries({**fields, f"x{len(fields)}[]": selector})):
+        fields[f"x{len(fields)}[]"] = selector
+    wanted = wanting(fields)
+    started = time.thread_time()
+    find(body, wanted)
+    assert time.thread_time() - started < MOST_S
