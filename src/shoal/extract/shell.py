@@ -27,8 +27,8 @@ _MOUNTS = (
     "#root, #app, #__next, #__nuxt, #___gatsby, #svelte, #react-root, #app-root, #main-app, #application, #q-app, "
     "app-root, [ng-app], [data-ng-app], [data-reactroot], [data-server-rendered], [data-v-app], [data-app-root]"
 )
-_UNSEEN = "script, style, noscript, template, svg, iframe"
-_UNSEEN_TAGS = frozenset(_UNSEEN.split(", "))
+_UNSEEN_TAGS = frozenset({"script", "style", "noscript", "template", "svg", "iframe"})
+_TEXT = "-text"
 _ASKS = re.compile(r"java\s?script", re.IGNORECASE)
 _META = 'meta[name="shoal-engine" i][content], meta[name="fragment" i][content]'
 _ENGINES = {"browser": "meta", "!": "meta", "http": ""}
@@ -44,18 +44,14 @@ def why_render(tree: LexborHTMLParser, require: str = "") -> str:
     body = tree.body
     if body is None or tree.css_first("script") is None:
         return ""
-    chars = _chars(body)
-    if chars > SHELL_CHARS:
+    look = _Look(tree)
+    if not look.over(body, SHELL_CHARS):
         return ""
-    return _of_little_text(tree, body, chars)
-
-
-def _of_little_text(tree: LexborHTMLParser, body: LexborNode, chars: int) -> str:
-    if any(_is_bare(mount) for mount in tree.css(_MOUNTS)):
+    if look.has_bare_mount:
         return "shell"
-    if any(_ASKS.search(node.text()) for node in tree.css("noscript")):
+    if look.asks:
         return "noscript"
-    return "empty" if chars <= EMPTY_CHARS and len(body.css("a[href]")) <= EMPTY_LINKS else ""
+    return "empty" if _is_little(look.chars, look.links) else ""
 
 
 def _said(tree: LexborHTMLParser) -> str | None:
@@ -67,25 +63,66 @@ def _said(tree: LexborHTMLParser) -> str | None:
     return None
 
 
-def _chars(node: LexborNode) -> int:
-    """Of the text that people see; blanks count for nothing."""
-    outer = [part for part in node.css(_UNSEEN) if not _is_within(part, node)]
-    return _length(node) - sum(map(_length, outer))
+class _Look:
+    """One walk over a page, however its elements stand: a page that nests them to be looked at again gains nothing."""
 
+    def __init__(self, tree: LexborHTMLParser) -> None:
+        self._mounts = {node.mem_id for node in tree.css(_MOUNTS)}
+        self._open: list[tuple[LexborNode, int, int]] = []
+        """Elements that have begun, with the characters and links before them."""
+        self.chars = 0
+        """Of the text that people see; blanks count for nothing."""
+        self.links = 0
+        self.asks = False
+        """For JavaScript, where there is none."""
+        self.has_bare_mount = False
 
-def _length(node: LexborNode) -> int:
-    return len("".join(node.text().split()))
+    def over(self, top: LexborNode, most: int) -> bool:
+        """Look at all of it; False when there was more text than this, at which it ends."""
+        node: LexborNode | None = top
+        while node is not None:
+            if self._enter(node):
+                node = node.child
+            else:
+                self._note(node, self.chars, self.links)
+                node = self._next(node)
+            if self.chars > most:
+                return False
+        return True
 
-
-def _is_within(part: LexborNode, top: LexborNode) -> bool:
-    """Does it stand in another one that nobody sees? Then that one counts."""
-    above = part.parent
-    while above is not None and above != top:
-        if above.tag in _UNSEEN_TAGS:
+    def _enter(self, node: LexborNode) -> bool:
+        """Is there anything to see in it?"""
+        tag = node.tag or ""
+        if tag == _TEXT:
+            self.chars += len("".join((node.text_content or "").split()))
+        elif tag in _UNSEEN_TAGS:
+            self.asks = self.asks or (tag == "noscript" and _ASKS.search(node.text()) is not None)
+        elif node.child is not None:
+            self._open.append((node, self.chars, self.links))
+            self.links += _is_link(node, tag)
             return True
-        above = above.parent
-    return False
+        else:
+            self.links += _is_link(node, tag)
+        return False
+
+    def _next(self, node: LexborNode) -> LexborNode | None:
+        """What comes behind it, or behind those that end with it."""
+        following = node.next if self._open else None
+        while following is None and self._open:
+            ended, chars, links = self._open.pop()
+            self._note(ended, chars, links)
+            following = ended.next if self._open else None
+        return following
+
+    def _note(self, node: LexborNode, chars: int, links: int) -> None:
+        """The end of an element before which there were so many."""
+        if node.mem_id in self._mounts and _is_little(self.chars - chars, self.links - links):
+            self.has_bare_mount = True
 
 
-def _is_bare(mount: LexborNode) -> bool:
-    return _chars(mount) <= EMPTY_CHARS and len(mount.css("a[href]")) <= EMPTY_LINKS
+def _is_link(node: LexborNode, tag: str) -> bool:
+    return tag == "a" and "href" in node.attributes
+
+
+def _is_little(chars: int, links: int) -> bool:
+    return chars <= EMPTY_CHARS and links <= EMPTY_LINKS

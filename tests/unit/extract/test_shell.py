@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
@@ -61,6 +63,30 @@ def test_what_nobody_sees_within_what_nobody_sees_counts_once() -> None:
     picture = f"<svg><style>{'a' * 900}</style><svg><style>{'b' * 900}</style></svg></svg>"
     asks = "<noscript>Enable JavaScript<style>p { color: red }</style></noscript>"
     assert why(f"<p>{TEXT}</p>{picture}{asks}<script>count()</script>") == ""
+
+
+def test_an_element_that_is_filled_within_one_that_is_not_is_seen() -> None:
+    assert why('<div id="app">' + "x" * 100 + '<div id="root"></div></div><script></script>') == "shell"
+    assert why('<div id="app"><div id="root">' + "x" * 100 + "</div></div><script></script>") == ""
+    assert why('<body data-app-root><a href="/"></a><script></script>') == "shell"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<app-root>" * 1_000 + "x" * 100 + "<svg></svg>" * 1_000,
+        "<noscript>" * 1_400 + "y " * 100_000 + "</noscript>" * 1_400,
+        "<div id=root>" * 2_900,
+        "<svg>" * 2_900,
+        "<p>" * 2_900,
+        "<app-root><a href=x>" * 1_400,
+    ],
+)
+def test_no_page_is_looked_at_twice(body: str) -> None:
+    tree = LexborHTMLParser(f"<body><script></script>{body}")
+    started = time.thread_time()
+    why_render(tree)
+    assert time.thread_time() - started < 0.2
 
 
 def test_what_the_page_says_counts_before_anything_else() -> None:
