@@ -14,6 +14,7 @@ from yarl import URL
 from shoal.core.proxies import Proxy
 from shoal.core.url import Url
 from shoal.errors import FetchError
+from shoal.fetch.answers import MAX_HEAD_BYTES
 from shoal.fetch.guard import Guard
 from shoal.fetch.outcomes import FAILURES, classify
 from shoal.fetch.port import FetchLimits, Response
@@ -34,8 +35,6 @@ ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 MAX_HEADER_BYTES = 32_768
 MAX_HEADERS = 256
 """Trailers count as well. Until a head is complete, this many of the longest are what a server can make us hold."""
-MAX_HEAD_BYTES = 262_144
-"""Of all headers together, as in browsers."""
 _PLAIN = Options()
 KEEPALIVE_S = 30.0
 

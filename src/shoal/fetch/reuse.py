@@ -9,11 +9,14 @@ an answer.)
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from aiohttp.connector import Connection
 from aiohttp_socks import ProxyConnector
+
+from shoal.fetch.answers import OneAnswer
 
 if TYPE_CHECKING:
     from aiohttp.client_reqrep import ConnectionKey
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
 
 class CarefulReuse(aiohttp.BaseConnector):
     """For connectors of every kind: to stand before them in a list of bases."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._factory = partial(OneAnswer, loop=self._loop)
 
     async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
         for kept, since in self._conns.get(key, ()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.site.hostile.case import OK, PAGE, Act, Case, answers, says
+from tests.site.hostile.case import OK, PAGE, Act, Case, Visit, answers, says
 
 LOST = ("connection_lost",)
 BAD = ("bad_http",)
@@ -27,6 +27,17 @@ def _header(*lines: bytes) -> Act:
 
 def _chunks(body: bytes) -> Act:
     return says(_CHUNKED + body)
+
+
+def _pours(start: bytes, part: bytes) -> Act:
+    """Without end, many at a time."""
+    many = part * (200_000 // len(part))
+
+    async def act(visit: Visit) -> None:
+        await visit.send(start)
+        await visit.pour(many)
+
+    return act
 
 
 LENGTHS = (
@@ -97,4 +108,17 @@ ENCODINGS = (
     Case("encoding-of-many", answers(b"?" * 100, "Content-Encoding: " + ", ".join(["gzip"] * 50)), ("bad_encoding",)),
 )
 
-CASES = (*LENGTHS, *STATUS_LINES, *HEADERS, *CHUNKS, *ENCODINGS)
+FLOODS = (
+    Case("floods-interim", _pours(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), BAD),
+    Case("floods-hints", _pours(b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"), BAD),
+    Case("floods-not-modified", _pours(b"", b"HTTP/1.1 304 Not Modified\r\n\r\n"), ("http_304", *BAD)),
+    Case("floods-answers", _pours(b"", OK + b"Content-Length: 14\r\n\r\n" + _HELLO), (PAGE, *BAD)),
+    Case("floods-blank-lines", _pours(b"", b"\r\n"), BAD),
+    Case("floods-headers", _pours(OK, b"X-Y: z\r\n"), BAD),
+    Case("floods-small-chunks", _pours(_CHUNKED, b"1\r\na\r\n"), BAD),
+    Case("floods-chunk-extensions", _pours(_CHUNKED, b"1;" + b"x" * 4_000 + b"\r\na\r\n"), BAD),
+    Case("floods-chunk-extension", _pours(_CHUNKED + b"1;", b"x" * 4_000), BAD),
+    Case("floods-trailers", _pours(_CHUNKED + b"1\r\na\r\n0\r\n", b"A: b\r\n"), (*BAD, *LOST)),
+)
+
+CASES = (*LENGTHS, *STATUS_LINES, *HEADERS, *CHUNKS, *ENCODINGS, *FLOODS)

@@ -19,6 +19,7 @@ import uvloop
 
 from shoal.core.url import Url, parse
 from shoal.errors import FetchError
+from shoal.fetch.answers import MAX_INTERIM
 from shoal.fetch.http import MAX_HEAD_BYTES, MAX_HEADERS, HttpClient
 from shoal.fetch.port import FetchLimits, Response
 from tests.guards import guard_of_loopback
@@ -467,6 +468,18 @@ def headers(count: int, size: int) -> bytes:
 def test_a_head_over_the_caps_is_refused(lines: bytes) -> None:
     error = failure(says(HEAD + lines + b"Content-Length: 5\r\n\r\nhello"))
     assert error.reason == "bad_http"
+
+
+def test_interim_answers_are_passed_over_up_to_a_number() -> None:
+    interim, answer = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", HEAD + b"Content-Length: 2\r\n\r\nhi"
+    assert fetch(says(interim * MAX_INTERIM + answer))[0].wire_body == b"hi"
+    error = failure(says(interim * (MAX_INTERIM + 1) + answer))
+    assert (error.reason, error.detail) == ("bad_http", "more than 20 interim answers (1xx)")
+
+
+def test_a_body_of_small_chunks_is_taken_and_one_that_is_nothing_but_chunks_is_not() -> None:
+    assert fetch(says(CHUNKED + b"1\r\na\r\n" * 1_000 + b"0\r\n\r\n"))[0].wire_body == b"a" * 1_000
+    assert failure(endless(CHUNKED, b"1\r\na\r\n" * 1_000)[0], FetchLimits()).reason == "bad_http"
 
 
 def test_trailers_count_as_headers() -> None:
