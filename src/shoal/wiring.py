@@ -37,6 +37,7 @@ from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
 from shoal.store.ended import EndedJobs
 from shoal.store.epochs import Epochs
+from shoal.store.extractions import ExtractionStore
 from shoal.store.folders import ArchiveFolders
 from shoal.store.host_limits import HostLimits
 from shoal.store.jobs import JobStore
@@ -54,6 +55,7 @@ class Platform:
     frontier: Frontier
     jobs: JobStore
     pages: PageStore
+    extractions: ExtractionStore
     archive: ArchiveReader
     watch: Watch
     intake: Intake
@@ -71,6 +73,7 @@ class Platform:
         """Open the stores around a frontier; `durable` waits for the disk at each commit."""
         engine = open_database(settings.sql_url, durable=durable)
         jobs, pages, archive = JobStore(engine), PageStore(engine), ArchiveReader(settings.archive_path)
+        extractions = ExtractionStore(engine)
         watch = Watch.at(redis_urls(settings).frontier, settings.prefix)
         caps = Caps(settings.frontier_urls, settings.frontier_megabytes * 1_000_000)
         ending = Ending(frontier, jobs)
@@ -94,7 +97,8 @@ class Platform:
             frontier, jobs, intake, ending, hosts, ledger, keeping, recovery, reconciler, leftovers, retention
         )
         return cls(
-            *(settings, engine, frontier, jobs, pages, archive, watch, intake, ending, control, hosts, ledger),
+            *(settings, engine, frontier, jobs, pages, extractions, archive),
+            *(watch, intake, ending, control, hosts, ledger),
             retention,
             housekeeper,
             rebuild,

@@ -158,11 +158,24 @@ class PageList(Listing):
     data: list[PageView]
 
 
+class LineageView(BaseModel):
+    """Where an item comes from."""
+
+    fetched_at: str | None
+    attempt: int | None = Field(description="Counted from 0.")
+    archive_key: str | None = Field(description="The segment with the record that it was read from.")
+    archive_offset: int | None
+    archive_length: int | None
+    version: str
+
+
 class ItemView(BaseModel):
     id: int
     url: str
     number: int
     data: dict[str, Any]
+    version: str = Field(description="Of the extraction.")
+    lineage: LineageView | None = Field(default=None, description="With ?lineage=true.")
 
 
 class ItemList(Listing):

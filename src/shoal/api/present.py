@@ -14,6 +14,7 @@ from shoal.store.export import ask_record, iso, limit
 from shoal.store.host_limits import HostLimit
 from shoal.store.jobs import JobRow
 from shoal.store.ledger import Entry
+from shoal.store.lineage import Lineage
 from shoal.store.pages import DeadLetter, ItemRow, PageRow
 
 PREFIX = "/api/v1"
@@ -138,8 +139,11 @@ def page(number: int, row: PageRow) -> dict[str, Any]:
     }
 
 
-def item(number: int, row: ItemRow) -> dict[str, Any]:
-    return {"id": number, "url": row.url, "number": row.number, "data": row.data}
+def item(number: int, row: ItemRow, lineage: Lineage | None = None) -> dict[str, Any]:
+    shown = {"id": number, "url": row.url, "number": row.number, "data": row.data, "version": row.version}
+    if lineage is None:
+        return shown
+    return {**shown, "lineage": {name.removeprefix("_"): value for name, value in lineage.columns.items()}}
 
 
 def error(number: int, letter: DeadLetter) -> dict[str, Any]:

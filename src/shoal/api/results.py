@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import repeat
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -17,6 +19,7 @@ from shoal.api.schemas import (
     DeadQuery,
     ErrorQuery,
     ExportQuery,
+    ItemQuery,
     JobPath,
     PagePath,
     PageQuery,
@@ -35,10 +38,11 @@ from shoal.store.export import (
     dead_record,
     encoder,
     item_columns,
-    item_record,
     page_record,
 )
+from shoal.store.extractions import Version
 from shoal.store.jobs import JobRow
+from shoal.store.lineage import LINEAGE_COLUMNS, lineages, records
 from shoal.store.pages import PageRow, PageStore, RowFilter
 
 routes = Routes("results", "/api/v1", "What came of it")
@@ -61,9 +65,21 @@ def list_pages(path: JobPath, query: PageQuery) -> Response:
 
 
 @routes.get("/jobs/<job>/items", {200: ItemList})
-def list_items(path: JobPath, query: RowQuery) -> Response:
-    """List extracted items, in order of arrival."""
-    return _listing(path, query, RowFilter(), platform().pages.items_after, present.item)
+def list_items(path: JobPath, query: ItemQuery) -> Response:
+    """List extracted items, in order of arrival.
+
+    They are of one version of the extraction, and a cursor stays with the version that it was given for.
+    """
+    job, store = own_job(path.job), platform().pages
+    place = cursor.read(query.cursor, int, str)
+    chosen = platform().extractions.choose(job.id, job.spec, query.version or (str(place[1]) if place else None))
+    wanted = _narrowed(query, RowFilter(version=chosen.name))
+    rows = store.items_after(job.id, int(place[0]) if place else 0, query.limit + 1, wanted)
+    shown = rows[: query.limit]
+    origins = lineages(store, job.id, [row for _, row in shown]) if query.lineage else repeat(None, len(shown))
+    data = [present.item(number, row, origin) for (number, row), origin in zip(shown, origins, strict=True)]
+    last = cursor.write([shown[-1][0], chosen.name]) if shown else query.cursor
+    return answer({"data": data, "cursor": last, "more": len(rows) > query.limit})
 
 
 @routes.get("/jobs/<job>/errors", {200: ErrorList})
@@ -97,10 +113,13 @@ def replay_dead(path: JobPath, body: ReplayBody) -> Response:
 )
 def export(path: JobPath, query: ExportQuery) -> Response:
     """Download all items (or pages, or errors) as JSON Lines or CSV; streamed."""
-    row = own_job(path.job)
-    what = query.what or ("items" if row.spec.takes_items else "pages")
+    row, store = own_job(path.job), platform().pages
+    chosen = platform().extractions.choose(row.id, row.spec, query.version)
+    what = query.what or ("items" if chosen.spec.takes_items else "pages")
     return Response(
-        _export(platform().pages, row, what, query.format),
+        _export_items(store, row.id, chosen, query.format, lineage=query.lineage)
+        if what == "items"
+        else _export(store, row, what, query.format),
         content_type=_EXPORT_TYPES[query.format],
         headers={"Content-Disposition": f'attachment; filename="{row.id}-{what}.{query.format}"'},
     )
@@ -172,22 +191,27 @@ def _listing(
 ) -> Response:
     job = own_job(path.job)
     place = cursor.read(query.cursor, int)
-    narrowed = RowFilter(
-        wanted.status,
-        query.host,
-        wanted.outcome,
-        wanted.reason,
-        time_ms(query.since, "since"),
-        time_ms(query.until, "until"),
-    )
-    rows = read(job.id, int(place[0]) if place else 0, query.limit + 1, narrowed)
+    rows = read(job.id, int(place[0]) if place else 0, query.limit + 1, _narrowed(query, wanted))
     shown = rows[: query.limit]
     last = cursor.write([shown[-1][0]]) if shown else query.cursor
     return answer({"data": [show(*row) for row in shown], "cursor": last, "more": len(rows) > query.limit})
 
 
+def _narrowed(query: RowQuery, wanted: RowFilter) -> RowFilter:
+    since, until = time_ms(query.since, "since"), time_ms(query.until, "until")
+    return replace(wanted, host=query.host, since_ms=since, until_ms=until)
+
+
+def _export_items(store: PageStore, job: str, chosen: Version, kind: str, *, lineage: bool) -> Iterator[str]:
+    columns = item_columns(chosen.spec)
+    lines: Encoder = encoder(kind, (*columns, *LINEAGE_COLUMNS) if lineage else columns)
+    yield lines.head()
+    for some in store.item_batches(job, RowFilter(version=chosen.name)):
+        yield lines.encode(records(store, job, some, lineage=lineage))
+
+
 def _export(store: PageStore, row: JobRow, what: str, kind: str) -> Iterator[str]:
-    columns, read, record = _source(store, row, what)
+    columns, read, record = _source(store, what)
     lines: Encoder = encoder(kind, columns)
     yield lines.head()
     last = 0
@@ -197,10 +221,8 @@ def _export(store: PageStore, row: JobRow, what: str, kind: str) -> Iterator[str
 
 
 def _source(
-    store: PageStore, row: JobRow, what: str
+    store: PageStore, what: str
 ) -> tuple[tuple[str, ...], Callable[[str, int, int], Rows], Callable[[Any], Record]]:
-    if what == "items":
-        return item_columns(row.spec), store.items_after, item_record
     if what == "pages":
         return PAGE_COLUMNS, store.pages_after, page_record
     return DEAD_COLUMNS, store.letters_after, dead_record

@@ -13,6 +13,7 @@ from shoal.core.browsing import Browsing
 from shoal.core.model import Engine, JobState, Lane
 from shoal.core.proxies import PoolName
 from shoal.core.spec import Duration, JobSpec, Keep, Label, Parallel, Rate, Size
+from shoal.core.versions import NAME as VERSION_NAME
 
 _JOB = r"^[a-z0-9]{1,40}$"
 _HOST = r"^@?[A-Za-z0-9._:\[\]-]{1,300}$"
@@ -134,6 +135,18 @@ class RowQuery(Query):
     cursor: Cursor = _CURSOR
 
 
+Version = Annotated[str, Field(pattern=VERSION_NAME)]
+_VERSION = Field(
+    default=None, description="Of the extraction: v1 is the job's own. By default the newest that is complete."
+)
+_LINEAGE = Field(default=False, description="With each item, where it comes from.")
+
+
+class ItemQuery(RowQuery):
+    version: Version | None = _VERSION
+    lineage: bool = _LINEAGE
+
+
 class PageQuery(RowQuery):
     status: Annotated[int, Field(ge=100, le=999)] | None = Field(default=None, description="The HTTP status.")
 
@@ -152,6 +165,8 @@ class ExportQuery(Query):
     what: Literal["items", "pages", "errors"] | None = Field(
         default=None, description="Items by default, pages when the job has no fields."
     )
+    version: Version | None = _VERSION
+    lineage: bool = _LINEAGE
 
 
 class ScrapeQuery(Query):

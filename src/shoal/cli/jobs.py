@@ -25,6 +25,18 @@ Kind = Annotated[
 WithHeaders = Annotated[bool, typer.Option("--headers", envvar="SHOAL_HEADERS", help="Status line and headers too.")]
 
 
+OfVersion = Annotated[
+    str | None,
+    typer.Option("--version", envvar="SHOAL_VERSION",
+                 help="Items of this version of the extraction. [default: the newest that is complete]"),
+]  # fmt: skip
+WithLineage = Annotated[
+    bool,
+    typer.Option("--lineage", envvar="SHOAL_LINEAGE",
+                 help="With each item, where it comes from: fetch, place in the archive, version."),
+]  # fmt: skip
+
+
 def jobs(limit: Limit = 20, json: opt.Json = False) -> None:
     """List jobs, newest first.
 
@@ -50,14 +62,18 @@ def results(
     format: opt.Format = None,  # noqa: A002 - the flag's name
     output: opt.Output = None,
     pages: OnlyPages = False,
+    version: OfVersion = None,
+    lineage: WithLineage = False,
 ) -> None:
     """Print a job's items, or its pages when it has no fields, as JSON Lines or CSV.
 
     shoal results k3x9 --format csv > books.csv
+
+    shoal results k3x9 --version v1 --lineage
     """
     from shoal.cli import show
 
-    show.write_results(job, format, output, pages=pages)
+    show.write_results(job, format, output, pages=pages, version=version, lineage=lineage)
 
 
 def dead(

@@ -21,8 +21,9 @@ from shoal.errors import BadUrls, InputError, NotFound
 from shoal.intake.reach import read_urls
 from shoal.settings import read_settings
 from shoal.store.dead import Selection
-from shoal.store.export import DEAD_COLUMNS, PAGE_COLUMNS, dead_record, item_record, page_record
+from shoal.store.export import DEAD_COLUMNS, PAGE_COLUMNS, dead_record, page_record
 from shoal.store.jobs import JobRow
+from shoal.store.lineage import LINEAGE_COLUMNS, records
 from shoal.store.pages import RowFilter
 from shoal.waits import nobody_works, waits_of
 from shoal.wiring import Platform, open_platform
@@ -104,17 +105,26 @@ def _lost(platform: Platform, rows: list[JobRow]) -> list[str]:
     return [job for job in lost if not platform.control.job(job).state.ended]  # some ended a moment ago
 
 
-def write_results(job: str, kind: str | None, output: str | None, *, pages: bool) -> None:
+def write_results(
+    job: str, kind: str | None, output: str | None, *, pages: bool, version: str | None = None, lineage: bool = False
+) -> None:
     """Print a job's items, or its pages when it has no fields, as JSON Lines or CSV."""
     target = output or "-"
     with opened_platform() as platform:
         row = platform.control.job(platform.control.find(job))
-        columns = PAGE_COLUMNS if pages else result_columns(row.spec)
-        with open_writer(target, format_of(target, kind), columns) as writer:
-            if pages or not row.spec.takes_items:
+        chosen = platform.extractions.choose(row.id, row.spec, version)
+        items = chosen.spec.takes_items and not pages
+        if (version or lineage) and not items:
+            raise InputError("--version and --lineage are about items, and these are pages")
+        columns = result_columns(chosen.spec) if items else PAGE_COLUMNS
+        with open_writer(
+            target, format_of(target, kind), (*columns, *LINEAGE_COLUMNS) if lineage else columns
+        ) as writer:
+            if not items:
                 writer.write(map(page_record, platform.pages.pages(row.id)))
-            else:
-                writer.write(map(item_record, platform.pages.items(row.id)))
+                return
+            for some in platform.pages.item_batches(row.id, RowFilter(version=chosen.name)):
+                writer.write(records(platform.pages, row.id, some, lineage=lineage))
 
 
 def write_dead(job: str, kind: str | None, output: str | None, reason: str | None, host: str | None) -> None:

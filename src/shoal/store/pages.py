@@ -13,9 +13,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from shoal.core.ledger import Ask
+from shoal.store.items import ItemRow as ItemRow
+from shoal.store.items import ItemWriter, PageKey, Quarantined, item_of
 from shoal.store.ledger import Ledger
 from shoal.store.tables import FIRST_VERSION, dead_letters, items, links, pages, quarantine
 from shoal.store.trouble import translated_errors
+from shoal.store.upsert import upsert
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +86,6 @@ class PageRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ItemRow:
-    """One extracted record of a page."""
-
-    job: str
-    fingerprint: int
-    number: int
-    url: str
-    data: Mapping[str, Any]
-    version: str = FIRST_VERSION
-    """Of the extractor."""
-
-
-@dataclass(frozen=True, slots=True)
 class FoundLinks:
     """Links of a page whose body is not kept."""
 
@@ -150,9 +140,9 @@ class PageStore:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         dialect = engine.dialect.name
-        self._put_page = _upsert(dialect, pages, ("job", "fingerprint"))
-        self._put_item = _upsert(dialect, items, ("job", "version", "fingerprint", "number"))
-        self._put_dead = _upsert(dialect, dead_letters, ("job", "fingerprint"))
+        self._put_page = upsert(dialect, pages, ("job", "fingerprint"))
+        self._put_dead = upsert(dialect, dead_letters, ("job", "fingerprint"))
+        self._items = ItemWriter(dialect)
         self._ledger = Ledger(engine)
 
     def write(
@@ -162,15 +152,20 @@ class PageStore:
         letters: Sequence[DeadLetter],
         asks: Sequence[Ask] = (),
         found: Sequence[FoundLinks] = (),
+        quarantined: Sequence[Quarantined] = (),
     ) -> None:
-        """Store a batch, all or nothing; rows that are there are replaced, but what was asked and found is added."""
+        """Store a batch, all or nothing; rows that are there are replaced, but what was asked and found is added.
+
+        Of a page that is among them, only these items stay.
+        """
         with self._transaction() as connection:
             if self._engine.dialect.name == "postgresql":
-                _in_turn(connection, {row.job for row in (*page_rows, *item_rows, *letters, *found)})
+                in_turn(connection, {row.job for row in (*page_rows, *item_rows, *letters, *found)})
             if page_rows:
                 connection.execute(self._put_page, [_page_values(row) for row in page_rows])
-            if item_rows:
-                connection.execute(self._put_item, [_item_values(row) for row in item_rows])
+            if page_rows or item_rows or quarantined:
+                read = (PageKey(row.job, row.fingerprint) for row in page_rows)
+                self._items.write(connection, read, item_rows, quarantined)
             if letters:
                 connection.execute(self._put_dead, [_dead_values(letter) for letter in letters])
             if found:
@@ -196,6 +191,11 @@ class PageStore:
                 found += [(row, tuple(each for each in theirs if each.fingerprint == row.fingerprint)) for row in rows]
         return found
 
+    def pages_of(self, job: str, fingerprints: Sequence[int]) -> dict[int, PageRow]:
+        """Those of these fingerprints that are pages of the job."""
+        with self._transaction() as connection:
+            return {row["fingerprint"]: _page_of(row) for row in _those(connection, pages, job, fingerprints)}
+
     def page_by_id(self, page: int) -> PageRow | None:
         """One page by the number of its row."""
         with self._transaction() as connection:
@@ -216,11 +216,19 @@ class PageStore:
         self, job: str, last_id: int, limit: int = 1000, wanted: RowFilter = EVERYTHING
     ) -> list[tuple[int, ItemRow]]:
         """Items written after the one with this id; filters, but for the version, are about their pages."""
-        return [(row["id"], _item_of(row)) for row in self._after(items, job, last_id, limit, wanted)]
+        return [(row["id"], item_of(row)) for row in self._after(items, job, last_id, limit, wanted)]
 
     def items(self, job: str, wanted: RowFilter = EVERYTHING) -> Iterator[ItemRow]:
         """All items of a job in order of arrival."""
-        yield from map(_item_of, self._walk(items, job, wanted))
+        for some in self.item_batches(job, wanted):
+            yield from some
+
+    def item_batches(self, job: str, wanted: RowFilter = EVERYTHING) -> Iterator[list[ItemRow]]:
+        """Likewise, some at a time."""
+        last = 0
+        while rows := self.items_after(job, last, 1000, wanted):
+            last = rows[-1][0]
+            yield [row for _, row in rows]
 
     def letters_after(
         self, job: str, last_id: int, limit: int = 1000, wanted: RowFilter = EVERYTHING
@@ -316,7 +324,7 @@ def _those(connection: Connection, table: sa.Table, job: str, fingerprints: Sequ
     return connection.execute(query).mappings().all()
 
 
-def _in_turn(connection: Connection, jobs: set[str]) -> None:
+def in_turn(connection: Connection, jobs: set[str]) -> None:
     """Ids of a job become visible in their order, as in SQLite: who reads on after an id misses no row."""
     for job in sorted(jobs):
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(job))))
@@ -350,16 +358,6 @@ def _narrowed(query: sa.Select[Any], table: sa.Table, wanted: RowFilter) -> sa.S
 def _remove(connection: Connection, table: sa.Table, job: str, at_most: int) -> int:
     first = sa.select(table.c.id).where(table.c.job == job).order_by(table.c.id).limit(at_most)
     return connection.execute(sa.delete(table).where(table.c.id.in_(first))).rowcount
-
-
-def _upsert(dialect: str, table: sa.Table, key: tuple[str, ...]) -> sa.Insert:
-    if dialect == "postgresql":
-        from sqlalchemy.dialects.postgresql import insert
-    else:
-        from sqlalchemy.dialects.sqlite import insert
-    statement = insert(table)
-    changed = {c.name: statement.excluded[c.name] for c in table.c if c.name not in key and c.name != "id"}
-    return statement.on_conflict_do_update(index_elements=key, set_=changed)
 
 
 def _page_values(row: PageRow) -> dict[str, object]:
@@ -414,22 +412,6 @@ def _capture_of(values: list[Any]) -> Capture:
 
 def _json(value: object) -> str:
     return orjson.dumps(value).decode()
-
-
-def _item_values(row: ItemRow) -> dict[str, object]:
-    return {
-        "job": row.job,
-        "fingerprint": row.fingerprint,
-        "number": row.number,
-        "url": row.url,
-        "data": orjson.dumps(row.data).decode(),
-        "version": row.version,
-    }
-
-
-def _item_of(row: sa.RowMapping) -> ItemRow:
-    data = orjson.loads(row["data"])
-    return ItemRow(row["job"], row["fingerprint"], row["number"], row["url"], data, row["version"])
 
 
 def _links_values(row: FoundLinks) -> dict[str, object]:

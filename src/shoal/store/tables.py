@@ -25,10 +25,9 @@ from sqlalchemy import (
     true,
 )
 
-metadata = MetaData()
+from shoal.core.versions import FIRST_VERSION as FIRST_VERSION
 
-FIRST_VERSION = "v1"
-"""Of a job's items: those that its own spec asks for."""
+metadata = MetaData()
 
 _Id = BigInteger().with_variant(Integer, "sqlite")
 
@@ -175,6 +174,7 @@ items = Table(
     Column("version", String(40), nullable=False, server_default=FIRST_VERSION),
     Index("items_in_order", "job", "version", "id"),
     UniqueConstraint("job", "version", "fingerprint", "number", name="items_by_fingerprint"),
+    sqlite_autoincrement=True,
 )
 """`version` is that of the extractor: a job's own spec is the first."""
 
@@ -191,6 +191,7 @@ quarantine = Table(
     Column("reasons", Text, nullable=False),
     Index("quarantine_in_order", "job", "version", "id"),
     UniqueConstraint("job", "version", "fingerprint", "number", name="quarantine_by_fingerprint"),
+    sqlite_autoincrement=True,
 )
 """Items that break their job's contract, with the reasons as JSON; one of these numbers is not among the items."""
 
@@ -205,10 +206,14 @@ extractions = Table(
     Column("created_ms", BigInteger, nullable=False),
     Column("ended_ms", BigInteger),
     Column("error", Text, nullable=False, server_default=""),
+    Column("total", BigInteger, nullable=False, server_default="0"),
+    Column("request_id", Text, nullable=False, server_default=""),
     UniqueConstraint("job", "version", name="extractions_by_version"),
     Index("extractions_running", "state", "created_ms"),
+    sqlite_autoincrement=True,
 )
-"""Further extractions from pages that are stored: each makes a version of a job's items."""
+"""Further extractions from pages that are stored: each makes a version of a job's items. `total` is the number of pages
+that there were when it began."""
 
 extraction_parts = Table(
     "extraction_parts",
@@ -221,8 +226,10 @@ extraction_parts = Table(
     Column("pages", Integer, nullable=False, server_default="0"),
     Column("items", Integer, nullable=False, server_default="0"),
     Column("failed", Integer, nullable=False, server_default="0"),
+    Column("reasons", Text, nullable=False, server_default="{}"),
 )
-"""An extraction's share of page ids, for one worker at a time; marked as done in the transaction that has its items."""
+"""An extraction's share of page ids, for one worker at a time. `first_id` moves on, up to behind `last_id`, in the
+transaction that has the items of the pages before it; `reasons` says as JSON why how many pages could not be read."""
 
 field_tallies = Table(
     "field_tallies",

@@ -32,7 +32,7 @@ def upgrade() -> None:
     op.add_column("dead_letters", _callback())
     op.add_column("dead_letters", sa.Column("meta", sa.Text))
     op.drop_index("items_in_order", "items")
-    with op.batch_alter_table("items") as items:
+    with op.batch_alter_table("items", table_kwargs={"sqlite_autoincrement": True}) as items:
         items.add_column(_version())
         items.drop_constraint("items_by_fingerprint", type_="unique")
         items.create_unique_constraint("items_by_fingerprint", ["job", "version", "fingerprint", "number"])
@@ -61,6 +61,7 @@ def _create_quarantine() -> None:
         _version(),
         sa.Column("reasons", sa.Text, nullable=False),
         sa.UniqueConstraint("job", "version", "fingerprint", "number", name="quarantine_by_fingerprint"),
+        sqlite_autoincrement=True,
     )
     op.create_index("quarantine_in_order", "quarantine", ["job", "version", "id"])
 
@@ -76,7 +77,10 @@ def _create_extractions() -> None:
         sa.Column("created_ms", sa.BigInteger, nullable=False),
         sa.Column("ended_ms", sa.BigInteger),
         sa.Column("error", sa.Text, nullable=False, server_default=""),
+        sa.Column("total", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("request_id", sa.Text, nullable=False, server_default=""),
         sa.UniqueConstraint("job", "version", name="extractions_by_version"),
+        sqlite_autoincrement=True,
     )
     op.create_index("extractions_running", "extractions", ["state", "created_ms"])
     op.create_table(
@@ -87,6 +91,7 @@ def _create_extractions() -> None:
         sa.Column("last_id", sa.BigInteger, nullable=False),
         sa.Column("done", sa.Boolean, nullable=False, server_default=sa.false()),
         *(sa.Column(name, sa.Integer, nullable=False, server_default="0") for name in ("pages", "items", "failed")),
+        sa.Column("reasons", sa.Text, nullable=False, server_default="{}"),
     )
 
 
