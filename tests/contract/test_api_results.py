@@ -595,3 +595,26 @@ def test_a_cancelled_job_tries_nothing_again(desk: Desk) -> None:
 def test_a_choice_that_is_none_is_named(desk: Desk, choice: dict[str, Any], field: str) -> None:
     job = desk.submit(URL)
     assert list(flaws(desk.post(f"jobs/{job}/dead/replay", choice))) == [field]
+
+
+# --- versions and lineage -------------------------------------------------------------------------------------------
+
+
+def test_an_item_tells_its_version_and_where_it_comes_from(crawled: tuple[Desk, str]) -> None:
+    desk, job = crawled
+    plain = told(desk.get(f"jobs/{job}/items?limit=1"))["data"][0]
+    assert plain["version"] == "v1"
+    assert "lineage" not in plain
+    (first,) = told(desk.get(f"jobs/{job}/items?limit=1&lineage=true"))["data"]
+    lineage = first["lineage"]
+    assert {lineage["version"], lineage["attempt"]} == {"v1", 0}
+    assert lineage["fetched_at"].startswith("2023-11-14T22:13:")
+    exported = desk.get(f"jobs/{job}/export?format=csv&lineage=true").text.splitlines()[0]
+    assert exported == "url,n,_fetched_at,_attempt,_archive_key,_archive_offset,_archive_length,_version"
+
+
+def test_a_version_that_there_is_not_is_named(crawled: tuple[Desk, str]) -> None:
+    desk, job = crawled
+    for path in ("items", "export"):
+        problem = refused(desk.get(f"jobs/{job}/{path}?version=v7"), 404)
+        assert "no version 'v7'" in problem["detail"]
