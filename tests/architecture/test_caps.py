@@ -8,14 +8,14 @@ from shoal.core import browsing, field, pattern, url
 from shoal.core.browsing import Browsing
 from shoal.core.spec import JobSpec
 from shoal.extract import apart, page
-from shoal.fetch import answers, decode, http
+from shoal.fetch import answers, decode, guard, http, lookups
 from shoal.render import actions, deadline, notebook, port, request_head, shots, traffic
 from shoal.worker import reading
 from tests.documents import table
 
 CAPS = "docs/guides/caps.md"
 RENDERING = (browsing, actions, deadline, notebook, port, request_head, shots, traffic)
-MODULES = (field, pattern, url, page, apart, answers, decode, http, reading, *RENDERING)
+MODULES = (field, pattern, url, page, apart, answers, decode, guard, http, lookups, reading, *RENDERING)
 
 
 def _value(text: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import time
 from collections.abc import Coroutine, Mapping
@@ -66,9 +67,10 @@ class HttpClient:
             return await self._fetch_through(proxy, url, headers, limits)
         passage = Passage()
         try:
-            await self._guard.check(url.hostname, local=local)
-            session = self._session_for_local() if local else self._session
-            return await self._get(session, url, headers, limits, passage)
+            async with asyncio.timeout(limits.total.total_seconds()):  # for the name, too
+                await self._guard.check(url.hostname, local=local)
+                session = self._session_for_local() if local else self._session
+                return await self._get(session, url, headers, limits, passage)
         except FAILURES as exc:
             raise classify(exc, answered=passage.answered) from exc
 
@@ -100,10 +102,11 @@ class HttpClient:
         try:
             # It may know names that we do not; and of one that we know, take any address.
             check = self._guard.check if proxy.scheme == "socks5" else self._guard.check_all
-            await _unless_unknown(check(url.hostname))
-            async with self._ways.through(proxy, passage) as (session, options):
-                sent = {**headers, **login_headers(proxy, url)}
-                response = await self._get(session, url, sent, limits, passage, options)
+            async with asyncio.timeout(limits.total.total_seconds()):
+                await _unless_unknown(check(url.hostname))
+                async with self._ways.through(proxy, passage) as (session, options):
+                    sent = {**headers, **login_headers(proxy, url)}
+                    response = await self._get(session, url, sent, limits, passage, options)
         except (*FAILURES, *WAY_ERRORS) as exc:
             error = blame(exc, passage, proxy, url) or classify(exc, answered=passage.answered)
             raise error from exc

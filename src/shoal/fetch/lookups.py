@@ -1,8 +1,9 @@
 """Lookups of names, in threads of their own: the system's way to ask a name server waits, and cannot be interrupted.
 
 So many are under way at once, and of one registrable domain a quarter of these: whoever lets his names hang keeps his
-own waiting, and not everybody's. The others stand in line. The threads are daemons: a process that ends does not wait
-for a name server.
+own waiting, and not everybody's. The others stand in line. A lookup that hangs is set aside after a moment: it keeps its
+thread, but another may begin in its place, so that hundreds of domains must hang before an honest one waits for them.
+The threads are daemons: a process that ends does not wait for a name server.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from shoal.core.domain import registrable_domain
 
 AT_ONCE = 32
 AT_ONCE_OF_DOMAIN = AT_ONCE // 4
+MAX_THREADS = 256
+"""With those of lookups that were set aside."""
+HANGS_S = 2.0
+"""A lookup that takes longer is set aside: nearly all are done within a fraction of that."""
 IN_LINE_S = 30.0
 """Nobody stands in line for longer than a fetch may take."""
 
@@ -34,7 +39,8 @@ class Lookups:
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads = 0
         self._busy: Counter[str] = Counter()
-        """Domain → lookups under way."""
+        """Domain → lookups under way, with those that were set aside."""
+        self._aside: set[asyncio.Future[list[str]]] = set()
         self._line: dict[asyncio.Future[None], str] = {}
         """Who waits → for which domain, in the order in which they came."""
 
@@ -61,6 +67,7 @@ class Lookups:
         if self._threads < self._busy.total():
             self._threads += 1
             threading.Thread(target=_work, args=(self._calls,), name=f"names-{self._threads}", daemon=True).start()
+        loop.call_later(HANGS_S, self._set_aside, answer)
         self._calls.put(partial(self._call, loop, name, answer))
         return answer
 
@@ -79,7 +86,13 @@ class Lookups:
         with suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(self._note, name, answer, found)
 
+    def _set_aside(self, answer: asyncio.Future[list[str]]) -> None:
+        if not answer.done() and len(self._aside) < MAX_THREADS - AT_ONCE:
+            self._aside.add(answer)
+            self._let_next_in()
+
     def _note(self, name: str, answer: asyncio.Future[list[str]], found: Found) -> None:
+        self._aside.discard(answer)
         self._leave(registrable_domain(name))
         if answer.cancelled():
             return
@@ -92,6 +105,9 @@ class Lookups:
         self._busy[domain] -= 1
         if not self._busy[domain]:
             del self._busy[domain]
+        self._let_next_in()
+
+    def _let_next_in(self) -> None:
         for waiting, wanted in self._line.items():
             if self._has_room(wanted):
                 del self._line[waiting]
@@ -100,7 +116,7 @@ class Lookups:
                 return
 
     def _has_room(self, domain: str) -> bool:
-        return self._busy.total() < AT_ONCE and self._busy[domain] < AT_ONCE_OF_DOMAIN
+        return self._busy.total() - len(self._aside) < AT_ONCE and self._busy[domain] < AT_ONCE_OF_DOMAIN
 
 
 def _work(calls: SimpleQueue[Callable[[], None] | None]) -> None:

@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Generator
+from datetime import timedelta
 from itertools import cycle
 from typing import TypeVar
 
@@ -313,6 +315,56 @@ def test_a_domain_whose_names_hang_keeps_nobody_else_waiting(
     assert found == "8.8.8.8"
     assert len([name for name in asked if name.endswith(".evil.example")]) <= AT_ONCE_OF_DOMAIN
     assert len(hanging.asked) == 65
+
+
+def test_many_domains_whose_names_hang_are_set_aside(hanging: _Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups, "HANGS_S", 0.05)
+    monkeypatch.setattr(lookups, "IN_LINE_S", 10.0)
+
+    async def main() -> str:
+        names = Names(hanging)
+        stuck = [asyncio.create_task(_find(names, f"www.evil{number}.example")) for number in range(200)]
+        await asyncio.sleep(0)
+        found = await _find(names, "innocent.example")
+        assert len(hanging.asked) == 201
+        hanging.open.set()
+        assert set(await asyncio.gather(*stuck)) == {"8.8.8.8"}
+        return found
+
+    assert asyncio.run(main()) == "8.8.8.8"
+
+
+def test_lookups_that_hang_have_a_number_of_threads(hanging: _Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookups, "HANGS_S", 0.02)
+    monkeypatch.setattr(lookups, "IN_LINE_S", 0.5)
+    monkeypatch.setattr(lookups, "MAX_THREADS", 40)
+
+    async def main() -> list[str]:
+        names = Names(hanging)
+        stuck = [asyncio.create_task(_find(names, f"www.evil{number}.example")) for number in range(50)]
+        await asyncio.sleep(0)
+        found = await _find(names, "innocent.example")
+        asked = len(hanging.asked)
+        hanging.open.set()
+        await asyncio.gather(*stuck)
+        return [found, str(asked)]
+
+    assert asyncio.run(main()) == ["dns_failed", "40"]
+
+
+def test_the_deadline_of_a_fetch_holds_for_its_name_too(hanging: _Hanging) -> None:
+    async def main() -> tuple[str, float]:
+        client = HttpClient("Shoal-Test/1.0", Guard(Egress(), hanging))
+        started = time.monotonic()
+        with pytest.raises(FetchError) as caught:
+            await client.fetch(parse("http://hangs.example/"), {}, FetchLimits(total=timedelta(seconds=0.1)))
+        took = time.monotonic() - started
+        await client.close()
+        return caught.value.reason, took
+
+    reason, took = asyncio.run(main())
+    assert reason == "timeout_total"
+    assert took < guards.LOOKUP_S
 
 
 def test_a_names_time_begins_when_it_is_asked_for_and_not_in_line(
