@@ -9,9 +9,13 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
+from urllib.parse import unquote
 
 HIDDEN = "***"
 EXAMPLE_LOGIN = "user:password@"
+
+_PERCENT = r"%(?:25){0,4}+"
+"""Before the two digits of a character that is written so, perhaps more than once."""
 
 # `user:password` itself is how we write what is to be written.
 _LOGIN = re.compile(r"(?<=://)(?!user:password@)[^/?#\s]*@")
@@ -19,6 +23,8 @@ _LOGIN_WITH_SLASH = re.compile(r"(?<=://)(?!user:password@)[^/?#\s@:\[]*:(?!\d{1
 """A password that should have been percent-encoded: what follows the colon is no port."""
 _WORD_TO_LOGIN = re.compile(r"(?<!\S)\S*@")
 """Up to the last @ of a word: within it, whoever looks for one finds one, and nobody looks twice."""
+_WORD_TO_ESCAPED_LOGIN = re.compile(rf"(?<![^\s&#?'\"])[^\s&#?'\"]*{_PERCENT}40")
+_ESCAPED_SCHEME_END = re.compile(rf"{_PERCENT}3[Aa](?:{_PERCENT}2[Ff]|/){{2}}")
 _BARE_WORD_TO_LOGIN = re.compile(r"(?<![^\s'\"])[^\s'\"]*@(?=[\w\[])")
 _BARE_LOGIN = re.compile(r"(?<![^(,\[])[^(,\[:]*:.*@", re.DOTALL)
 _SCHEME = re.compile(r"\b(bearer|basic)(\s+)([A-Za-z0-9._~+/-]{6,}+=*+)", re.IGNORECASE)
@@ -28,8 +34,10 @@ _ROW = re.compile(r"(DETAIL:\s{1,9})(?:Failing row contains|Key )[^\r\n]+")
 _PARAMETERS = re.compile(r"\[parameters: [^\r\n]*")
 
 _NAMED = re.compile(
-    r"(?<![A-Za-z0-9_.-])(?:(?<=%)[0-9A-Fa-f]{2})?(?P<name>[A-Za-z0-9_.-]++)"
-    r"(?P<close>(?:\\{0,7}+[\"'])?+)(?:\]|%5[Dd])?+\s*+(?P<sign>(?::|=|%3[Dd])++)>?+"
+    rf"(?<![A-Za-z0-9_.-])(?:(?<=%)(?:25){{0,4}}+[0-9A-Fa-f]{{2}})?"
+    rf"(?P<name>(?:[A-Za-z0-9_.-]|{_PERCENT}(?:2[DEde]|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff]))++)"
+    rf"(?P<close>(?:\\{{0,7}}+[\"'])?+)(?:\]|%5[Dd])?+(?:(?:\[|%5[Bb])[0-9]{{0,9}}+(?:\]|%5[Dd]))?+\s*+"
+    rf"(?P<sign>(?::|=|{_PERCENT}3[Dd])++)>?+"
 )
 """The name of something and the sign between it and its value: of a parameter, a header, or a field of JSON."""
 _QUOTE = re.compile(r"\s*+(\\{0,7}+[\"'])")
@@ -40,9 +48,9 @@ _JSON_WORD = re.compile(r"\s*+([^,}\]\s]*+)")
 
 _SECRET_FIELD = re.compile(r"authorization|cookie|password|passwd|secret|api[-_]?key|credential", re.IGNORECASE)
 _SECRET_NAME = re.compile(
-    r"authorization|cookie|passw(?:or)?d|passphrase|secret|api[-_.]?key|credential|jwt|"
-    r"(?:token|signature|session|sess(?:ion)?[-_]?id|pwd|access[-_]?key|private[-_]?key)$|"
-    r"(?:^|[-_.])(?:sig|auth|sid|otp|key)$|^(?:auth[a-z]*[-_])?code$",
+    r"authorization|cookie|passw(?:or)?[dt]|passphrase|secret|api[-_.]?key|credential|jwt|"
+    r"(?:token|signature|session|sess(?:ion)?[-_]?id|pwd|access[-_]?key(?:[-_]?id)?|private[-_]?key|verifier)$|"
+    r"(?:^|[-_.])(?:sig|auth|sid|otp|key|pass|pw|pin|ticket)$|^(?:auth[a-z]*[-_])?code$",
     re.IGNORECASE,
 )
 _NO_SECRET_NAME = re.compile(r"(?:^|[-_.])(?:primary|foreign|sort|cache|routing|public)[-_]?key$", re.IGNORECASE)
@@ -90,6 +98,8 @@ def without_secrets(text: str, known: Iterable[str] = ()) -> str:
         text = text.replace(secret, HIDDEN)
     if "@" in text:
         text = _WORD_TO_LOGIN.sub(_word_without_login, text)
+    if "40" in text and "%" in text:
+        text = _WORD_TO_ESCAPED_LOGIN.sub(_word_without_escaped_login, text)
     text = _OWN_KEY.sub(rf"\1_{HIDDEN}", text)
     text = _SCHEME.sub(_hidden_scheme, text)
     text = _PARAMETERS.sub(f"[parameters: {HIDDEN}]", _ROW.sub(rf"\1{HIDDEN}", text))
@@ -157,6 +167,12 @@ def _word_without_login(match: re.Match[str]) -> str:
     return _LOGIN.sub(f"{HIDDEN}@", _LOGIN_WITH_SLASH.sub(f"{HIDDEN}@", match[0]))
 
 
+def _word_without_escaped_login(match: re.Match[str]) -> str:
+    """All behind the first `%3A%2F%2F`: the last `%40` ends the word."""
+    start = _ESCAPED_SCHEME_END.search(match[0])
+    return f"{match[0][: start.end()]}{HIDDEN}%40" if start else match[0]
+
+
 def _bare_word_without_login(match: re.Match[str]) -> str:
     return _BARE_LOGIN.sub(_hidden_login, match[0], count=1)
 
@@ -177,8 +193,8 @@ def _secret_values(text: str) -> Iterator[tuple[int, int]]:
     """(start, end) of every value whose name says that it is a secret, whatever stands around it."""
     ends = dict.fromkeys((_LINE, _WORD, _JSON_WORD), 0)
     """How far the last value of a kind went: names within it have no other end, and nobody looks twice."""
-    for match in _NAMED.finditer(text) if "=" in text or ":" in text or "%3" in text else ():
-        name, at = match["name"][-_LONGEST_NAME:], match.end()
+    for match in _NAMED.finditer(text) if "=" in text or ":" in text or "%" in text else ():
+        name, at = _plain(match["name"][-_LONGEST_NAME:]), match.end()
         if not _is_secret(name) or (_is_bare(match) and name.startswith(_PLACES)):
             continue
         kind = _kind_of(name, match)
@@ -200,6 +216,13 @@ def _kind_of(name: str, match: re.Match[str]) -> re.Pattern[str] | None:
     if _is_bare(match):
         return _LINE if "-" in name else None
     return _JSON_WORD if match["sign"].startswith(":") else _WORD
+
+
+def _plain(name: str) -> str:
+    """As it is read, however often it was escaped."""
+    while "%" in name and (plain := unquote(name)) != name:
+        name = plain
+    return name
 
 
 def _is_secret(name: str) -> bool:

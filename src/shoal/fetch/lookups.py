@@ -1,9 +1,9 @@
 """Lookups of names, in threads of their own: the system's way to ask a name server waits, and cannot be interrupted.
 
 So many are under way at once, and of one registrable domain a quarter of these: whoever lets his names hang keeps his
-own waiting, and not everybody's. The others stand in line. A lookup that hangs is set aside after a moment: it keeps its
-thread, but another may begin in its place, so that hundreds of domains must hang before an honest one waits for them.
-The threads are daemons: a process that ends does not wait for a name server.
+own waiting, and not everybody's. The others stand in line. A lookup that hangs is set aside after a moment: it keeps
+its thread, but another may begin in its place, so that hundreds of domains must hang before others wait for them. The
+threads are daemons: a process that ends does not wait for a name server.
 """
 
 from __future__ import annotations

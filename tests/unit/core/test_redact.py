@@ -21,6 +21,10 @@ from shoal.core.spec import read_spec
 from shoal.errors import BadSpec
 
 NAMES = ("key", "api-key", "apiKey", "code", "session", "PHPSESSID", "jwt", "sid", "X-Auth-Token", "auth_token", "pwd")
+MORE_NAMES = (
+    *("pass", "pw", "passwort", "ticket", "pin", "oauth_verifier", "AWSAccessKeyId", "user_pass", "p%61ssword"),
+    *("api%5Fkey", "%70ass", "p%2561ssword", "secret[]", "secret%5B%5D", "tokens[0][token]", "password[12]"),
+)
 PLANTED = "c4nary"
 NOISE = st.text(st.characters(codec=None), max_size=40) | st.text("token=:\"'\\&{[ \n@/%3D-.Basic", max_size=40)
 PLACES = st.sampled_from(
@@ -56,6 +60,12 @@ PLACES = st.sampled_from(
         *(f"https://h/?x=1&{name}=c4nary&y=2" for name in NAMES),
         *(f"https://h/login?next=%2Fa%3F{name}%3Dc4nary" for name in NAMES),
         *(f'said {{"a": 1, "{name}": "c4nary", "b": 2}}' for name in NAMES),
+        *(f"https://h/?x=1&{name}=c4nary&y=2" for name in MORE_NAMES),
+        *(f"https://h/login?next=%2Fa%3F{name}%3Dc4nary" for name in MORE_NAMES if "%25" not in name),
+        "https://h/login?next=%252Fa%253Fkey%253Dc4nary",
+        "https://h/?u=http%3A%2F%2Fu%3Ac4nary%40x/",
+        "https://h/?u=http%3a%2f%2fc4nary%40x%2Fy%40z&v=1",
+        "https://h/?u=http%253A%252F%252Fu%253Ac4nary%2540x/",
         "https://h/;jsessionid=c4nary?x=1",
         "https://h/?user[password]=c4nary&user%5Bpassword%5D=c4nary",
         "X-Auth-Token: c4nary",
