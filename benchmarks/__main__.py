@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from benchmarks import group, latency, machine, memory, process, server, table
 from benchmarks.api import group as api
 from benchmarks.browser import group as browser
+from benchmarks.data import group as data
 from benchmarks.hostile import group as hostile
 from benchmarks.lineup import CONTENDERS, Contender
 from benchmarks.measure import measure
@@ -20,6 +21,7 @@ GROUPS = {
     "politeness": [*politeness.NAMES],
     "hostile": [*hostile.BENCHMARKS],
     "browser": [*browser.BENCHMARKS],
+    "data": [*data.BENCHMARKS],
 }
 
 
@@ -33,15 +35,17 @@ def main() -> int:
     polite_rows, more_failures = _group(politeness.benchmarks(options.seconds), wanted, options)
     hostile_rows, hostile_failures = _group(hostile.BENCHMARKS, wanted, options)
     browser_rows, last_failures = _group(browser.BENCHMARKS, wanted, options)
+    data_rows, data_failures = _group(data.BENCHMARKS, wanted, options)
     crawl_failures = [one for one in found if isinstance(one, Failure)]
     results = Results(
         readings=tuple(one for one in found if isinstance(one, Reading)),
-        failures=(*crawl_failures, *failures, *more_failures, *hostile_failures, *last_failures),
+        failures=(*crawl_failures, *failures, *more_failures, *hostile_failures, *last_failures, *data_failures),
         rows=tuple(rows),
         api_rows=tuple(api_rows),
         polite_rows=tuple(polite_rows),
         hostile_rows=tuple(hostile_rows),
         browser_rows=tuple(browser_rows),
+        data_rows=tuple(data_rows),
     )
     # Saved first: a closed terminal must not cost the results. A quick run, or one of a group, must not replace
     # a whole one.

@@ -54,7 +54,14 @@ def _verdict(bar: Bar, results: Results) -> Verdict:
 
 
 def _row_verdicts(results: Results) -> Iterator[Verdict]:
-    figures = (results.rows, results.api_rows, results.polite_rows, results.hostile_rows, results.browser_rows)
+    figures = (
+        results.rows,
+        results.api_rows,
+        results.polite_rows,
+        results.hostile_rows,
+        results.browser_rows,
+        results.data_rows,
+    )
     for row in (row for rows in figures for row in rows):
         if row.at_most is not None:
             yield Verdict(row.name, f"≤ {row.at_most:g} {row.unit}", row.value, row.value <= row.at_most)

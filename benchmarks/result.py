@@ -78,6 +78,8 @@ class Results:
     """Of a hostile web."""
     browser_rows: tuple[Row, ...] = ()
     """Of rendered pages."""
+    data_rows: tuple[Row, ...] = ()
+    """Of extraction and outputs."""
 
     def of(self, contender: str) -> list[Reading]:
         """Return the readings of one contender, by round."""

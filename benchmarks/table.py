@@ -65,6 +65,8 @@ def _grids(results: Results) -> Iterator[Grid]:
         yield _rows("A hostile web", results.hostile_rows)
     if results.browser_rows:
         yield _rows("Rendered pages", results.browser_rows)
+    if results.data_rows:
+        yield _rows("From pages to data", results.data_rows)
     yield _bars(judge(results))
 
 

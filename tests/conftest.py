@@ -14,6 +14,7 @@ import structlog
 from tests import servers
 from tests.long import LONG
 from tests.postgres import Postgres, running_postgres
+from tests.s3 import S3, running_s3
 
 
 def pytest_configure() -> None:
@@ -65,6 +66,13 @@ def postgres() -> Generator[Postgres]:
     """A PostgreSQL server, of which each test takes a database of its own."""
     with running_postgres() as server:
         server.hurry()
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3() -> Generator[S3]:
+    """An S3 API, of which each test takes a bucket of its own."""
+    with running_s3() as server:
         yield server
 
 

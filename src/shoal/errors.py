@@ -12,7 +12,8 @@
     │   ├── RedisUnavailable
     │   ├── Unfinished        a submission is recorded, but not under way yet; carries the job
     │   ├── StoreUnavailable
-    │   └── ArchiveUnavailable
+    │   ├── ArchiveUnavailable
+    │   └── PlaceUnavailable  where results are delivered to: a folder, an object store, a table
     ├── RowRefused            the database works, and will never take this row
     └── FetchError            one page could not be fetched; carries a stable reason
 
@@ -99,6 +100,10 @@ class StoreUnavailable(Unavailable):
 
 class ArchiveUnavailable(Unavailable):
     """The archive cannot be written."""
+
+
+class PlaceUnavailable(Unavailable):
+    """Results cannot be put where they are wanted."""
 
 
 class RowRefused(ShoalError):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import repeat
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 from urllib.parse import quote, unquote, urlsplit
 
 from flask import Response
@@ -29,26 +31,16 @@ from shoal.api.schemas import (
 from shoal.core.file_name import safe_name
 from shoal.core.model import Outcome
 from shoal.errors import FetchError, NotFound
+from shoal.output.formats import LINES, MEDIA_TYPES, check_format, lines, write_file
+from shoal.output.source import Source, source_of
 from shoal.store.dead import Selection
-from shoal.store.export import (
-    DEAD_COLUMNS,
-    PAGE_COLUMNS,
-    Encoder,
-    Record,
-    dead_record,
-    encoder,
-    item_columns,
-    page_record,
-)
-from shoal.store.extractions import Version
 from shoal.store.jobs import JobRow
-from shoal.store.lineage import LINEAGE_COLUMNS, lineages, records
-from shoal.store.pages import PageRow, PageStore, RowFilter
+from shoal.store.lineage import lineages
+from shoal.store.pages import PageRow, RowFilter
 
 routes = Routes("results", "/api/v1", "What came of it")
 
-EXPORT_AT_ONCE = 1_000
-_EXPORT_TYPES = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
+CHUNK_BYTES = 256 * 1024
 _SAFE_TYPES = frozenset(
     {"application/json", "application/pdf", "image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"}
 )
@@ -109,19 +101,24 @@ def replay_dead(path: JobPath, body: ReplayBody) -> Response:
 
 @routes.get(
     "/jobs/<job>/export",
-    {200: {"description": "Lines, as they are read", "content": {"application/x-ndjson": {}, "text/csv": {}}}},
+    {
+        200: {
+            "description": "Lines, as they are read; or a file, when it is complete",
+            "content": {kind.partition(";")[0]: {} for kind in MEDIA_TYPES.values()},
+        }
+    },
 )
 def export(path: JobPath, query: ExportQuery) -> Response:
-    """Download all items (or pages, or errors) as JSON Lines or CSV; streamed."""
-    row, store = own_job(path.job), platform().pages
+    """Download all items (or pages, or errors): JSON Lines and CSV as they are read, Parquet and SQLite as a file."""
+    row = own_job(path.job)
+    check_format(query.format)
     chosen = platform().extractions.choose(row.id, row.spec, query.version)
-    what = query.what or ("items" if chosen.spec.takes_items else "pages")
+    wanted = RowFilter(version=chosen.name)
+    source = source_of(platform().pages, row.id, chosen.spec, query.what, wanted, lineage=query.lineage)
     return Response(
-        _export_items(store, row.id, chosen, query.format, lineage=query.lineage)
-        if what == "items"
-        else _export(store, row, what, query.format),
-        content_type=_EXPORT_TYPES[query.format],
-        headers={"Content-Disposition": f'attachment; filename="{row.id}-{what}.{query.format}"'},
+        lines(source, query.format) if query.format in LINES else _whole(source, query.format),
+        content_type=MEDIA_TYPES[query.format],
+        headers={"Content-Disposition": f'attachment; filename="{row.id}-{source.what}.{query.format}"'},
     )
 
 
@@ -202,30 +199,19 @@ def _narrowed(query: RowQuery, wanted: RowFilter) -> RowFilter:
     return replace(wanted, host=query.host, since_ms=since, until_ms=until)
 
 
-def _export_items(store: PageStore, job: str, chosen: Version, kind: str, *, lineage: bool) -> Iterator[str]:
-    columns = item_columns(chosen.spec)
-    lines: Encoder = encoder(kind, (*columns, *LINEAGE_COLUMNS) if lineage else columns)
-    yield lines.head()
-    for some in store.item_batches(job, RowFilter(version=chosen.name)):
-        yield lines.encode(records(store, job, some, lineage=lineage))
+def _whole(source: Source, kind: str) -> Iterator[bytes]:
+    """A file that is complete before its first byte is sent; it has no name any more then, and goes with its reader."""
+    with tempfile.TemporaryDirectory(prefix="shoal-export-") as folder:
+        path = Path(folder) / f"rows.{kind}"
+        write_file(source, kind, path)
+        file = path.open("rb")
+    return _chunks(file)
 
 
-def _export(store: PageStore, row: JobRow, what: str, kind: str) -> Iterator[str]:
-    columns, read, record = _source(store, what)
-    lines: Encoder = encoder(kind, columns)
-    yield lines.head()
-    last = 0
-    while rows := read(row.id, last, EXPORT_AT_ONCE):
-        last = rows[-1][0]
-        yield lines.encode(record(value) for _, value in rows)
-
-
-def _source(
-    store: PageStore, what: str
-) -> tuple[tuple[str, ...], Callable[[str, int, int], Rows], Callable[[Any], Record]]:
-    if what == "pages":
-        return PAGE_COLUMNS, store.pages_after, page_record
-    return DEAD_COLUMNS, store.letters_after, dead_record
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
 
 
 def _file_name(url: str) -> str:

@@ -161,7 +161,7 @@ class DeadQuery(RowQuery):
 
 
 class ExportQuery(Query):
-    format: Literal["jsonl", "csv"] = "jsonl"
+    format: Literal["jsonl", "csv", "parquet", "sqlite"] = "jsonl"
     what: Literal["items", "pages", "errors"] | None = Field(
         default=None, description="Items by default, pages when the job has no fields."
     )

@@ -14,13 +14,14 @@ from shoal.cli.outage import SLOW_S, Outage, Question, ask_until_answered
 from shoal.cli.output import Writer, open_writer
 from shoal.cli.progress import Display, live_display, summary
 from shoal.cli.talk import counted, print_json, say, status_json
-from shoal.cli.view import View, format_of
+from shoal.cli.view import View
 from shoal.core.model import JobState, JobStatus
 from shoal.core.spec import JobSpec
 from shoal.errors import NotFound, ShoalError, Unavailable
 from shoal.observe import set_up_logs
-from shoal.store.export import PAGE_COLUMNS, Record, item_columns, item_record, page_record
-from shoal.store.pages import PageStore
+from shoal.output.formats import format_of
+from shoal.output.sending import send_file
+from shoal.output.source import Source, source_of
 from shoal.waits import queue_in_vain, waits_of
 from shoal.wiring import Platform
 
@@ -73,29 +74,18 @@ class Lookout:
 class Tail:
     """Hands new results of a job to a writer: its items, or its pages when it has no fields."""
 
-    def __init__(self, pages: PageStore, job: str, spec: JobSpec, writer: Writer) -> None:
-        self._pages = pages
-        self._job = job
+    def __init__(self, source: Source, writer: Writer) -> None:
+        self._source = source
         self._writer = writer
-        self._items = spec.takes_items
         self._last = 0
         self.written = 0
 
     def catch_up(self) -> None:
         """Write all that is new."""
-        while batch := self._next():
+        for batch in self._source.batches(self._last):
             self._last = batch[-1][0]
             self._writer.write(record for _, record in batch)
             self.written += len(batch)
-
-    def _next(self) -> list[tuple[int, Record]]:
-        if self._items:
-            return [(n, item_record(item)) for n, item in self._pages.items_after(self._job, self._last)]
-        return [(n, page_record(page)) for n, page in self._pages.pages_after(self._job, self._last)]
-
-
-def result_columns(spec: JobSpec) -> tuple[str, ...]:
-    return item_columns(spec) if spec.takes_items else PAGE_COLUMNS
 
 
 def follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: Interrupts) -> int:
@@ -120,7 +110,7 @@ def _follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: In
 
     spec = platform.control.job(job).spec
     with ExitStack() as stack:
-        tail = _open_tail(stack, platform.pages, job, spec, view)
+        tail = _open_tail(stack, platform, job, view)
         display = stack.enter_context(
             live_display(f"{job}  {spec.name}".strip(), quiet=view.quiet, results_on_screen=view.on_screen)
         )
@@ -138,7 +128,8 @@ def _follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: In
         if tail:
             tail.catch_up()
     status = platform.control.status(job)
-    _tell(platform, status, view, tail)
+    written = tail.written if tail else _write_whole(platform, status, view)
+    _tell(platform, status, view, written)
     if not status.state.ended:
         return INTERRUPTED
     return 0 if status.state is JobState.FINISHED and status.counters.done > status.redirects else 1
@@ -155,11 +146,17 @@ def _stop(platform: Platform, job: str, crew: Crew, outage: Outage) -> bool:
     return well
 
 
-def _open_tail(stack: ExitStack, pages: PageStore, job: str, spec: JobSpec, view: View) -> Tail | None:
-    if view.output is None:
+def _open_tail(stack: ExitStack, platform: Platform, job: str, view: View) -> Tail | None:
+    if view.output is None or view.is_whole:
         return None
-    kind = format_of(view.output, view.format)
-    return Tail(pages, job, spec, stack.enter_context(open_writer(view.output, kind, result_columns(spec))))
+    source, kind = _results(platform, job), format_of(view.output, view.format)
+    if kind == "csv" and not source.closed:  # which columns there are is known when all rows are
+        return None
+    return Tail(source, stack.enter_context(open_writer(view.output, kind, source.names)))
+
+
+def _results(platform: Platform, job: str) -> Source:
+    return source_of(platform.pages, job, platform.control.job(job).spec)
 
 
 def _watch(
@@ -208,12 +205,21 @@ def _look(platform: Platform, job: str, spec: JobSpec, crew: Crew) -> tuple[JobS
     return status, idle
 
 
-def _tell(platform: Platform, status: JobStatus, view: View, tail: Tail | None) -> None:
+def _write_whole(platform: Platform, status: JobStatus, view: View) -> int | None:
+    """A file that can be there only as a whole; None when there is none to write, or the job has not ended."""
+    if view.output is None or not status.state.ended:
+        return None
+    return send_file(_results(platform, status.job), format_of(view.output, view.format), view.output).rows
+
+
+def _tell(platform: Platform, status: JobStatus, view: View, written: int | None) -> None:
     if not view.quiet:
         for text in summary(status):
             say(text)
-        if tail and view.output != "-":
-            say(f"  {counted(tail.written, 'result')} in {view.output}")
+        if written is not None and view.output != "-":
+            say(f"  {counted(written, 'result')} in {view.output}")
+        elif view.is_whole and not status.state.ended:
+            say(f"  {view.output} is written when the job has ended")
         if status.state is JobState.FINISHED and status.counters.done == status.redirects:
             _tell_why(platform, status.job)
         say(_next_step(status, view))

@@ -12,6 +12,9 @@ from shoal.errors import InputError
 Limit = Annotated[int, typer.Option(envvar="SHOAL_LIMIT", min=1, help="How many jobs to list.")]
 Watch = Annotated[bool, typer.Option("--watch", "-w", envvar="SHOAL_WATCH", help="Stay until the job ends.")]
 OnlyPages = Annotated[bool, typer.Option("--pages", envvar="SHOAL_ONLY_PAGES", help="Rows about pages, not items.")]
+OnlyErrors = Annotated[
+    bool, typer.Option("--errors", envvar="SHOAL_ONLY_ERRORS", help="Rows about requests that brought no page.")
+]
 PageUrl = Annotated[str, typer.Argument(help="A URL of the job.", show_default=False)]
 Replay = Annotated[bool, typer.Option("--replay", envvar="SHOAL_REPLAY", help="Try them once more.")]
 Reason = Annotated[str | None, typer.Option(envvar="SHOAL_REASON", help="Only those that died of this: http_503.")]
@@ -64,16 +67,22 @@ def results(
     pages: OnlyPages = False,
     version: OfVersion = None,
     lineage: WithLineage = False,
+    errors: OnlyErrors = False,
 ) -> None:
-    """Print a job's items, or its pages when it has no fields, as JSON Lines or CSV.
+    """Write a job's items, or its pages when it has no fields: JSON Lines, CSV, Parquet, SQLite.
 
     shoal results k3x9 --format csv > books.csv
+
+    shoal results k3x9 -o s3://bucket/books.parquet
 
     shoal results k3x9 --version v1 --lineage
     """
     from shoal.cli import show
 
-    show.write_results(job, format, output, pages=pages, version=version, lineage=lineage)
+    if pages and errors:
+        raise InputError("--pages and --errors: give one of them")
+    what = "pages" if pages else "errors" if errors else None
+    show.write_results(job, format, output, what=what, version=version, lineage=lineage)
 
 
 def dead(

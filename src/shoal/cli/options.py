@@ -180,11 +180,12 @@ Detach = Annotated[
 Output = Annotated[
     str | None,
     typer.Option("--output", "-o", envvar="SHOAL_OUTPUT", rich_help_panel=_RUN,
-                 help="Write results here as they come: .jsonl or .csv; - for standard output."),
+                 help="Write results here: .jsonl and .csv as they come, .parquet and .sqlite when the job has ended; "
+                      "s3://bucket/file.parquet (gs, az); - for standard output."),
 ]  # fmt: skip
 Format = Annotated[
     str | None,
-    typer.Option("--format", envvar="SHOAL_FORMAT", help="jsonl or csv.", rich_help_panel=_RUN),
+    typer.Option("--format", envvar="SHOAL_FORMAT", help="jsonl, csv, parquet or sqlite.", rich_help_panel=_RUN),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", envvar="SHOAL_QUIET", help="No progress.", rich_help_panel=_RUN)]
 Json = Annotated[

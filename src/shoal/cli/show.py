@@ -8,22 +8,22 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
-from shoal.cli.follow import POLL_S, result_columns
+from shoal.cli.follow import POLL_S
 from shoal.cli.jobfile import Written, placed, read_url_list
 from shoal.cli.outage import Outage, ask_until_answered, slow_is_said
 from shoal.cli.output import open_writer
 from shoal.cli.progress import live_display, summary
 from shoal.cli.talk import cells, counted, print_json, say, show, status_json
-from shoal.cli.view import format_of
 from shoal.control import lost_job
 from shoal.core.model import JobState, JobStatus
 from shoal.errors import BadUrls, InputError, NotFound
 from shoal.intake.reach import read_urls
+from shoal.output.formats import look
+from shoal.output.sending import STDOUT, check_target, is_whole, send_file
+from shoal.output.source import Source, What, source_of
 from shoal.settings import read_settings
 from shoal.store.dead import Selection
-from shoal.store.export import DEAD_COLUMNS, PAGE_COLUMNS, dead_record, page_record
 from shoal.store.jobs import JobRow
-from shoal.store.lineage import LINEAGE_COLUMNS, records
 from shoal.store.pages import RowFilter
 from shoal.waits import nobody_works, waits_of
 from shoal.wiring import Platform, open_platform
@@ -106,34 +106,46 @@ def _lost(platform: Platform, rows: list[JobRow]) -> list[str]:
 
 
 def write_results(
-    job: str, kind: str | None, output: str | None, *, pages: bool, version: str | None = None, lineage: bool = False
+    job: str,
+    kind: str | None,
+    output: str | None,
+    *,
+    what: What | None = None,
+    version: str | None = None,
+    lineage: bool = False,
 ) -> None:
-    """Print a job's items, or its pages when it has no fields, as JSON Lines or CSV."""
-    target = output or "-"
+    """Write a job's items, or its pages when it has no fields, in any format to anywhere."""
+    check_target(output or STDOUT, kind)
     with opened_platform() as platform:
         row = platform.control.job(platform.control.find(job))
         chosen = platform.extractions.choose(row.id, row.spec, version)
-        items = chosen.spec.takes_items and not pages
-        if (version or lineage) and not items:
-            raise InputError("--version and --lineage are about items, and these are pages")
-        columns = result_columns(chosen.spec) if items else PAGE_COLUMNS
-        with open_writer(
-            target, format_of(target, kind), (*columns, *LINEAGE_COLUMNS) if lineage else columns
-        ) as writer:
-            if not items:
-                writer.write(map(page_record, platform.pages.pages(row.id)))
-                return
-            for some in platform.pages.item_batches(row.id, RowFilter(version=chosen.name)):
-                writer.write(records(platform.pages, row.id, some, lineage=lineage))
+        source = source_of(platform.pages, row.id, chosen.spec, what, RowFilter(version=chosen.name), lineage=lineage)
+        if (version or lineage) and source.what != "items":
+            raise InputError(f"--version and --lineage are about items, and these are {source.what}")
+        _write_rows(source, kind, output)
 
 
 def write_dead(job: str, kind: str | None, output: str | None, reason: str | None, host: str | None) -> None:
     """Print the requests that a job gave up on, with their reasons."""
-    target = output or "-"
+    check_target(output or STDOUT, kind)
     with opened_platform() as platform:
-        letters = platform.pages.dead_letters(platform.control.find(job), RowFilter(reason=reason, host=host))
-        with open_writer(target, format_of(target, kind), DEAD_COLUMNS) as writer:
-            writer.write(map(dead_record, letters))
+        row = platform.control.job(platform.control.find(job))
+        _write_rows(
+            source_of(platform.pages, row.id, row.spec, "errors", RowFilter(reason=reason, host=host)), kind, output
+        )
+
+
+def _write_rows(source: Source, chosen: str | None, output: str | None) -> None:
+    target = output or STDOUT
+    kind = check_target(target, chosen)
+    if is_whole(target, kind):
+        written = send_file(source, kind, target)
+        say(f"{counted(written.rows, 'row')} in {'standard output' if target == STDOUT else target}")
+        return
+    columns = [column.name for column in look(source, kind).columns()]
+    with open_writer(target, kind, columns) as writer:
+        for batch in source.batches():
+            writer.write(record for _, record in batch)
 
 
 def replay_dead(job: str, reason: str | None, host: str | None, *, json: bool) -> None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shoal.errors import InputError
-
-FORMATS = ("jsonl", "csv")
+from shoal.output.sending import check_target, is_url, is_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +25,17 @@ class View:
         """Do results go to the terminal?"""
         return self.output == "-" and sys.stdout.isatty()
 
+    @property
+    def is_whole(self) -> bool:
+        """Are results written when the job has ended, as one file, rather than as they come?"""
+        return self.output is not None and is_whole(self.output, check_target(self.output, self.format))
+
     def check(self) -> None:
         """Find out now what would fail when the first result comes."""
-        format_of(self.output or "-", self.format)
-        if self.output and self.output != "-":
+        check_target(self.output or "-", self.format)
+        if self.output and self.output != "-" and not is_url(self.output):
             path = Path(self.output).expanduser()
             if path.is_dir() or (path.exists() and not os.access(path, os.W_OK)):
                 raise InputError(f"cannot write {self.output}: it is a folder, or may not be written")
             if not os.access(path.parent, os.W_OK):
                 raise InputError(f"cannot write {self.output}: no folder {path.parent} that can be written")
-
-
-def format_of(path: str, chosen: str | None) -> str:
-    """The format that was asked for, else by the file's ending."""
-    if chosen:
-        if chosen not in FORMATS:
-            raise InputError(f"--format {chosen!r}: there are {' and '.join(FORMATS)}")
-        return chosen
-    return "csv" if path.lower().endswith(".csv") else "jsonl"

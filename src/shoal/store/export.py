@@ -19,7 +19,7 @@ from shoal.store.pages import DeadLetter, ItemRow, PageRow
 
 Record = dict[str, Any]
 
-FORMATS = ("jsonl", "csv")
+
 PAGE_COLUMNS = (
     "url",
     "status",

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shoal.cli.view import View, format_of
+from shoal.cli.view import View
 from shoal.errors import InputError
+from shoal.output.formats import format_of
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,8 @@ from shoal.errors import InputError
         ("csv", None, "jsonl"),
         ("-", None, "jsonl"),
         ("-", "csv", "csv"),
+        ("books.parquet", None, "parquet"),
+        ("s3://bucket/books.db", None, "sqlite"),
         ("out.csv", "jsonl", "jsonl"),
     ],
 )
@@ -32,7 +35,7 @@ def test_the_format_is_what_was_asked_for_or_what_the_name_says(path: str, chose
 def test_another_format_is_refused_with_those_that_exist(chosen: str) -> None:
     with pytest.raises(InputError) as caught:
         format_of("out.csv", chosen)
-    assert str(caught.value) == f"--format {chosen!r}: there are jsonl and csv"
+    assert str(caught.value) == f"--format {chosen!r}: there are jsonl, csv, parquet and sqlite"
 
 
 @pytest.mark.parametrize("view", [View(), View("-"), View("-", "csv"), View("out.csv"), View("out", "jsonl")])
@@ -49,5 +52,5 @@ def test_what_cannot_be_written_is_told_before_the_job_starts(tmp_path: Path) ->
         InputError, match=r"^cannot write .*/missing/out\.csv: no folder .*/missing that can be written$"
     ):
         View(f"{tmp_path}/missing/out.csv").check()
-    with pytest.raises(InputError, match=r"^--format 'xml': there are jsonl and csv$"):
+    with pytest.raises(InputError, match=r"^--format 'xml': there are jsonl, csv, parquet and sqlite$"):
         View(format="xml").check()

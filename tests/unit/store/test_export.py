@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core.spec import read_spec
+from shoal.output.formats import LINES
 from shoal.store.export import (
     DEAD_COLUMNS,
-    FORMATS,
     PAGE_COLUMNS,
     Csv,
     JsonLines,
@@ -153,7 +153,7 @@ def test_json_lines_are_one_object_a_line() -> None:
     assert lines.encode([]) == ""
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", LINES)
 def test_every_format_has_its_encoder(kind: str) -> None:
     lines = encoder(kind, ["x"])
     assert isinstance(lines, Csv if kind == "csv" else JsonLines)

@@ -1,0 +1,1 @@
+"""From pages to data: what extraction and outputs cost."""

@@ -1,0 +1,1 @@
+"""Rows for others: files of every format, places to put them, deliveries."""

@@ -1,0 +1,128 @@
+"""Where rows come from: a job's items, pages or errors, in order of arrival, a few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from shoal.core.spec import EXTRACTION, JobSpec
+from shoal.output.columns import Scalar, Shape, Type
+from shoal.store.export import (
+    DEAD_COLUMNS,
+    PAGE_COLUMNS,
+    Record,
+    dead_record,
+    item_columns,
+    page_record,
+)
+from shoal.store.lineage import LINEAGE_COLUMNS, records
+from shoal.store.pages import EVERYTHING, PageStore, RowFilter
+
+What = Literal["items", "pages", "errors"]
+FEWEST, MOST = 100, 1_000
+"""Rows that are read at a time."""
+SAMPLE = 50
+"""Rows of a batch whose length is looked at."""
+BATCH_CHARS = 2_000_000
+"""About as much text is read at a time, however long the rows are."""
+_PAGE_TYPES: dict[str, Type] = {
+    "url": Scalar.TEXT,
+    "status": Scalar.INTEGER,
+    "depth": Scalar.INTEGER,
+    "content_type": Scalar.TEXT,
+    "size": Scalar.INTEGER,
+    "elapsed_ms": Scalar.NUMBER,
+    "fetched_at": Scalar.TIME,
+    "redirect": Scalar.TEXT,
+    "canonical": Scalar.TEXT,
+}
+_LINEAGE_TYPES: dict[str, Type] = {
+    "_fetched_at": Scalar.TIME,
+    "_attempt": Scalar.INTEGER,
+    "_archive_offset": Scalar.INTEGER,
+    "_archive_length": Scalar.INTEGER,
+}
+_DEAD_TYPES: dict[str, Type] = {"attempts": Scalar.INTEGER, "depth": Scalar.INTEGER, "at": Scalar.TIME}
+
+Batch = list[tuple[int, Record]]
+"""(id of the row, the record)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rows of one kind of one job."""
+
+    what: What
+    names: tuple[str, ...]
+    """Columns that there are whatever the rows have, in their order."""
+    types: Mapping[str, Type]
+    """Of columns whose types are declared."""
+    closed: bool
+    """Can there be no other columns?"""
+    read: Callable[[int, int], Batch] = field(repr=False)
+    """Rows after an id, at most so many."""
+
+    def batches(self, after: int = 0, until: int | None = None) -> Iterator[Batch]:
+        """Rows after one id and up to another."""
+        limit = FEWEST
+        while batch := self.read(after, limit):
+            full = len(batch) == limit
+            if until is not None and batch[-1][0] > until:
+                batch, full = [row for row in batch if row[0] <= until], False
+            if batch:
+                after, limit = batch[-1][0], _limit_for(batch, limit)
+                yield batch
+            if not full:
+                return
+
+    def shape(self) -> Shape:
+        """What is known of the columns before any row is looked at."""
+        return Shape(self.names, self.types)
+
+
+def source_of(
+    pages: PageStore,
+    job: str,
+    spec: JobSpec,
+    what: What | None = None,
+    wanted: RowFilter = EVERYTHING,
+    *,
+    lineage: bool = False,
+) -> Source:
+    """A job's items (or pages, when it takes none), its pages, or its errors; items with where they come from."""
+    chosen: What = what or ("items" if spec.takes_items else "pages")
+
+    def items(after: int, limit: int) -> Batch:
+        found = pages.items_after(job, after, limit, wanted)
+        told = records(pages, job, [item for _, item in found], lineage=lineage)
+        return [(number, record) for (number, _), record in zip(found, told, strict=True)]
+
+    def pages_(after: int, limit: int) -> Batch:
+        return [(number, page_record(page)) for number, page in pages.pages_after(job, after, limit, wanted)]
+
+    def errors(after: int, limit: int) -> Batch:
+        return [(number, dead_record(letter)) for number, letter in pages.letters_after(job, after, limit, wanted)]
+
+    if chosen == "items":
+        names = (*item_columns(spec), *(LINEAGE_COLUMNS if lineage else ()))
+        return Source(chosen, names, _LINEAGE_TYPES if lineage else {}, _are_closed(spec), items)
+    if chosen == "pages":
+        return Source(chosen, PAGE_COLUMNS, _PAGE_TYPES, True, pages_)
+    return Source(chosen, DEAD_COLUMNS, _DEAD_TYPES, True, errors)
+
+
+def _are_closed(spec: JobSpec) -> bool:
+    """Fields are all that there is; what else takes items names their parts as it likes."""
+    return all(name == "fields" or not getattr(spec, name) for name in EXTRACTION)
+
+
+def _limit_for(batch: Batch, limit: int) -> int:
+    """So many of rows like these are about a batch's text."""
+    some = batch[-SAMPLE:]
+    chars = sum(_chars(value) for _, record in some for value in record.values())
+    return max(FEWEST, min(MOST, limit * 4, BATCH_CHARS * len(some) // max(1, chars)))
+
+
+def _chars(value: Any) -> int:
+    return len(value) if isinstance(value, str) else 64 if isinstance(value, list | dict) else 8
