@@ -10,12 +10,12 @@ from shoal.core.spec import JobSpec
 from shoal.extract import apart, page
 from shoal.fetch import answers, decode, guard, http, lookups
 from shoal.render import actions, deadline, notebook, port, request_head, shots, traffic
-from shoal.worker import reading
+from shoal.worker import reader, reading
 from tests.documents import table
 
 CAPS = "docs/guides/caps.md"
 RENDERING = (browsing, actions, deadline, notebook, port, request_head, shots, traffic)
-MODULES = (field, pattern, url, page, apart, answers, decode, guard, http, lookups, reading, *RENDERING)
+MODULES = (field, pattern, url, page, apart, answers, decode, guard, http, lookups, reader, reading, *RENDERING)
 
 
 def _value(text: str) -> float:

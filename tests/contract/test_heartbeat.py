@@ -74,7 +74,7 @@ def _a_heap_of_its_own() -> Generator[None]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a second for a page is enough to see it."""
-    monkeypatch.setattr(apart, "COMMAND", (*apart.COMMAND[:-2], "0.5", apart.COMMAND[-1]))
+    monkeypatch.setattr(apart, "CPU_S", 0.5)
 
 
 def _crawl(plant: Plant, folder: Path, *cases: str) -> tuple[str, Heart]:

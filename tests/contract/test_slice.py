@@ -882,7 +882,7 @@ class EvilSite:
 
 
 def test_pages_that_no_parser_bears_are_kept_and_hold_nobody_up(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "COMMAND", (*apart.COMMAND[:-2], "1", apart.COMMAND[-1]))  # a second is enough to see it
+    monkeypatch.setattr(apart, "CPU_S", 1.0)  # a second is enough to see it
     with serve(EvilSite()) as site, structlog.testing.capture_logs() as logs:
         job = plant.submit(site.url, fields={"title": "h1"})
         report = plant.run()

@@ -32,8 +32,13 @@ MAX_READ = 64 << 20
 MAX_ANSWER = 64 << 20
 """Bytes of what was found."""
 LENGTH = struct.Struct(">Q")
-COMMAND = (sys.executable, "-m", "shoal.extract.apart", str(CPU_S), str(MEMORY))
+COMMAND = (sys.executable, "-m", "shoal.extract.apart")
 READY = b"ready"
+
+
+def command(cpu_s: float) -> tuple[str, ...]:
+    """That starts the process, in which a page may take this much of the processor."""
+    return (*COMMAND, str(cpu_s), str(MEMORY))
 
 
 def environment() -> dict[str, str]:
@@ -72,10 +77,15 @@ def check_size(body: bytes) -> None:
         raise too_complex(f"a page of {len(body)} bytes; at most {MAX_READ} are read")
 
 
-def explain_end(returncode: int | None) -> str:
+def ran_out_of_time(returncode: int | None) -> bool:
+    """Did a process end because a page took too much of the processor?"""
+    return returncode == -signal.SIGPROF
+
+
+def explain_end(returncode: int | None, cpu_s: float) -> str:
     """Why a process ended in the middle of a page."""
-    if returncode == -signal.SIGPROF:
-        return f"reading it took more than {CPU_S:g} s"
+    if ran_out_of_time(returncode):
+        return f"reading it took more than {cpu_s:g} s"
     if returncode == _OUT_OF_MEMORY:
         return f"reading it took more than {MEMORY >> 20} MB of memory"
     return f"its reader ended with {returncode}"
@@ -87,13 +97,13 @@ def find_apart(body: bytes, wanted: Wanted) -> Findings:
     order = pack_order(wanted) + pack(body)
     try:
         done = subprocess.run(
-            COMMAND, input=order, stdout=subprocess.PIPE, env=environment(), timeout=WALL_S, check=False
+            command(CPU_S), input=order, stdout=subprocess.PIPE, env=environment(), timeout=WALL_S, check=False
         )
     except subprocess.TimeoutExpired as exc:
         raise too_complex(f"reading it took more than {WALL_S:g} s") from exc
     answer = done.stdout.removeprefix(pack(READY))[LENGTH.size :]
     if done.returncode != 0 or len(answer) > MAX_ANSWER:
-        raise too_complex(explain_end(done.returncode))
+        raise too_complex(explain_end(done.returncode, CPU_S))
     return read_answer(answer)
 
 

@@ -1,31 +1,33 @@
 """Pages read without keeping the loop from its other fetches.
 
-Light pages are read in place, which takes a millisecond or two. Others go to a process apart, one for each worker
-process: started when it is first needed, ended with the slice, and started anew when a page has killed it. It has a
-session of its own, so that Ctrl-C in a terminal does not reach it before the slice is done. Sites take turns there: one
-that is all pages of five seconds must not keep the pages of others waiting for all of them.
+Light pages are read in place, which takes a millisecond or two. Others go to a process apart, which ends with the
+slice. There each gets half a second, which is enough for nearly all. One that is not done by then goes to a second
+process, where it may take five, and so do all pages of its site for a minute: whoever serves pages of five seconds
+takes half a second a minute from others, however many pages he has. Sites take turns in both.
 """
 
 from __future__ import annotations
 
 import asyncio
-from asyncio.subprocess import PIPE, Process
+import time
 from collections.abc import Generator
-from contextlib import suppress
 from typing import TypeVar
 
 from shoal.core.domain import registrable_domain
-from shoal.errors import FetchError, Unavailable
+from shoal.errors import FetchError
 from shoal.extract import apart
 from shoal.extract.findings import Findings, Wanted, find
 from shoal.extract.weight import LIGHT_BYTES, is_light
 from shoal.fetch.port import Response
-from shoal.worker.turns import Turns
+from shoal.worker.aside import Aside, TookTooLong
+from shoal.worker.turns import LAST_S, Turns
 
 UNPACKED_IN_PLACE = 1_000_000
 """Bytes: up to this, unpacking takes a few milliseconds."""
-START_S = 30.0
-"""For a process to come up, on a machine that is busy."""
+SOON_CPU_S = 0.5
+"""That a page may take while pages of all others wait."""
+SOON_WALL_S = 5.0
+"""The same by the clock, on a machine that is busy."""
 
 T = TypeVar("T")
 
@@ -34,8 +36,12 @@ class Reader:
     """Reads pages, one after the other where that takes long."""
 
     def __init__(self) -> None:
-        self._process: Process | None = None
+        self._soon = Aside(min(SOON_CPU_S, apart.CPU_S), min(SOON_WALL_S, apart.WALL_S))
         self._turns = Turns()
+        self._at_length = Aside(apart.CPU_S, apart.WALL_S)
+        self._slow_turns = Turns()
+        self._slow_until: dict[str, float] = {}
+        """Sites of which a page took long."""
         self.apart = 0
         """Pages that were not read in place."""
 
@@ -56,54 +62,41 @@ class Reader:
             return find(body, wanted)
         apart.check_size(body)
         site = registrable_domain(wanted.host)
-        async with self._turns.of(site):
-            self.apart += 1
-            try:
-                return await self._read_apart(body, wanted)
-            except FetchError:
-                self._turns.put_last(site)
-                raise
+        found = await self._read_soon(site, body, wanted)
+        return found or await self._read_at_length(site, body, wanted)
 
     async def end(self) -> None:
         """No more pages for now."""
-        process, self._process = self._process, None
-        if process is not None:
-            await _bury(process)
+        await self._soon.end()
+        await self._at_length.end()
 
-    async def _read_apart(self, body: bytes, wanted: Wanted) -> Findings:
-        process = self._process or await self._start()
-        try:
-            async with asyncio.timeout(apart.WALL_S):
-                answer = await _ask(process, apart.pack_order(wanted), body)
-        except TimeoutError as exc:
-            await self.end()
-            raise apart.too_complex(f"reading it took more than {apart.WALL_S:g} s") from exc
-        except (asyncio.IncompleteReadError, OSError) as exc:
-            await self.end()
-            raise apart.too_complex(apart.explain_end(process.returncode)) from exc
-        except BaseException:  # interrupted: its answer would be taken for that to the next page
-            await self.end()
-            raise
-        return apart.read_answer(answer)
+    async def _read_soon(self, site: str, body: bytes, wanted: Wanted) -> Findings | None:
+        """None when it takes longer, or when a page of that site did."""
+        if self._is_slow(site):
+            return None
+        async with self._turns.of(site):
+            if self._is_slow(site):
+                return None
+            self.apart += 1
+            try:
+                return await self._soon.read(body, wanted)
+            except TookTooLong:
+                now = time.monotonic()
+                self._slow_until = {each: until for each, until in self._slow_until.items() if until > now}
+                self._slow_until[site] = now + LAST_S
+                return None
 
-    async def _start(self) -> Process:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *apart.COMMAND, stdin=PIPE, stdout=PIPE, env=apart.environment(), start_new_session=True
-            )
-        except OSError as exc:
-            raise Unavailable(f"no process to read pages in: {exc}") from exc
-        self._process = process
-        try:
-            async with asyncio.timeout(START_S):
-                await _receive(process)
-        except (TimeoutError, asyncio.IncompleteReadError, OSError) as exc:
-            await self.end()
-            raise Unavailable(f"the process to read pages in does not start: {process.returncode}") from exc
-        except BaseException:
-            await self.end()
-            raise
-        return process
+    async def _read_at_length(self, site: str, body: bytes, wanted: Wanted) -> Findings:
+        async with self._slow_turns.of(site):
+            self.apart += 1
+            try:
+                return await self._at_length.read(body, wanted)
+            except FetchError:
+                self._slow_turns.put_last(site)
+                raise
+
+    def _is_slow(self, site: str) -> bool:
+        return self._slow_until.get(site, 0.0) > time.monotonic()
 
 
 async def unhurried(steps: Generator[None, None, T]) -> T:
@@ -119,25 +112,3 @@ async def unhurried(steps: Generator[None, None, T]) -> T:
 def _unpack(response: Response, cap: int) -> tuple[bytes, str]:
     body = response.unpacked(cap)
     return body, response.charset(body)
-
-
-async def _ask(process: Process, order: bytes, body: bytes) -> bytes:
-    assert process.stdin is not None
-    process.stdin.writelines([order, apart.LENGTH.pack(len(body)), body])
-    await process.stdin.drain()
-    return await _receive(process)
-
-
-async def _receive(process: Process) -> bytes:
-    assert process.stdout is not None
-    (length,) = apart.LENGTH.unpack(await process.stdout.readexactly(apart.LENGTH.size))
-    if length > apart.MAX_ANSWER:
-        raise OSError(f"an answer of {length} bytes")
-    return await process.stdout.readexactly(length)
-
-
-async def _bury(process: Process) -> None:
-    """Nothing of it stays, not even when somebody waits no longer."""
-    with suppress(ProcessLookupError):
-        process.kill()
-    await asyncio.shield(process.wait())
