@@ -17,6 +17,8 @@ from shoal.extract.findings import Findings, Wanted
 START_S = 30.0
 """For a process to come up, on a machine that is busy."""
 
+ENDS_S = 1.0
+
 
 class TookTooLong(FetchError):
     """A page was not read in the time that there was for it."""
@@ -39,6 +41,9 @@ class Aside:
             await self.end()
             raise TookTooLong("too_complex", f"reading it took more than {self._wall_s:g} s") from exc
         except (asyncio.IncompleteReadError, OSError) as exc:
+            with suppress(TimeoutError):  # it has hung up, and can say itself why it ends
+                async with asyncio.timeout(ENDS_S):
+                    await process.wait()
             await self.end()
             kind = TookTooLong if apart.ran_out_of_time(process.returncode) else FetchError
             raise kind("too_complex", apart.explain_end(process.returncode, self._cpu_s)) from exc
