@@ -8,6 +8,8 @@ host's pause before each, and where robots.txt lets it. Redirects are not follow
 All other requests are counted, and left out when they are of a kind or to a host that the job leaves out, or too many.
 The job's own headers are put on requests to the origin of the page only.
 
+Frames with a process of their own have sessions of their own (`Frames`), and pass here as well.
+
 WebSockets do not pass here, but through the gate as everything does, without the job's headers.
 """
 
@@ -19,6 +21,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -26,6 +29,7 @@ from shoal.core.browsing import Browsing
 from shoal.core.url import Url, parse
 from shoal.errors import BadUrl, FetchError
 from shoal.render.answer import REASON_HEADER, Answer, read_headers
+from shoal.render.frames import Event, Frames
 from shoal.render.notebook import Notebook
 from shoal.render.port import Order
 from shoal.render.session import Session
@@ -39,6 +43,7 @@ PATTERNS = (
     {"urlPattern": "*", "requestStage": "Request"},
     {"urlPattern": "*", "resourceType": "Document", "requestStage": "Response"},
 )
+_ALL: dict[str, Any] = {"patterns": list(PATTERNS)}
 _KINDS = {
     "Image": "image",
     "Font": "font",
@@ -55,8 +60,6 @@ _BROWSERS_OWN = frozenset(
     {"user-agent", "accept", "accept-encoding", "connection", "content-length", "cookie", "host", "te", "upgrade"}
 )
 """Headers that the browser sets for each request as it must be."""
-
-Event = dict[str, Any]
 
 
 class Phase(Enum):
@@ -103,8 +106,13 @@ class Traffic:
 
     async def begin(self) -> None:
         """From now on, nothing is sent unseen."""
+        frames = Frames(self._begin_frame, self._spawn)
         self._session.on("Fetch.requestPaused", self._on_paused)
-        await self._session.send("Fetch.enable", {"patterns": list(PATTERNS)})
+        await asyncio.gather(self._session.send("Fetch.enable", _ALL), frames.watch(self._session))
+
+    async def _begin_frame(self, session: Session) -> None:
+        session.on("Fetch.requestPaused", partial(self._on_paused_in_frame, session))
+        await session.send("Fetch.enable", _ALL)
 
     def expect(self) -> None:
         """The next navigation is ours."""
@@ -136,6 +144,12 @@ class Traffic:
         else:
             self._spawn(self._judge_navigation(event))
 
+    def _on_paused_in_frame(self, session: Session, event: Event) -> None:
+        if "responseStatusCode" in event or "responseErrorReason" in event:
+            self._spawn(self._pass_on(event, session=session))
+        else:
+            self._spawn(self._judge_resource(event, session))
+
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(self._heed(work))
         self._tasks.add(task)
@@ -156,15 +170,15 @@ class Traffic:
 
     # what is not the page's own
 
-    async def _judge_resource(self, event: Event) -> None:
+    async def _judge_resource(self, event: Event, session: Session | None = None) -> None:
         url: str = event["request"]["url"]
         book = self._notebook
         if self._left_out.leaves_out(event["resourceType"], url) or book.requests >= self._order.browsing.resources:
             book.blocked += 1
-            await self._refuse(event, "BlockedByClient")
+            await self._refuse(event, "BlockedByClient", session)
             return
         book.requests += 1
-        await self._pass_on(event, self._headers_for(event))
+        await self._pass_on(event, self._headers_for(event), session)
 
     # navigations
 
@@ -288,14 +302,17 @@ class Traffic:
             return None
         return [{"name": name, "value": value} for name, value in theirs.items()]
 
-    async def _pass_on(self, event: Event, headers: list[dict[str, str]] | None = None) -> None:
+    async def _pass_on(
+        self, event: Event, headers: list[dict[str, str]] | None = None, session: Session | None = None
+    ) -> None:
         told: dict[str, Any] = {"requestId": event["requestId"]}
         if headers is not None:
             told["headers"] = headers
-        await self._session.send("Fetch.continueRequest", told)
+        await (session or self._session).send("Fetch.continueRequest", told)
 
-    async def _refuse(self, event: Event, reason: str) -> None:
-        await self._session.send("Fetch.failRequest", {"requestId": event["requestId"], "errorReason": reason})
+    async def _refuse(self, event: Event, reason: str, session: Session | None = None) -> None:
+        told = {"requestId": event["requestId"], "errorReason": reason}
+        await (session or self._session).send("Fetch.failRequest", told)
 
 
 class LeftOut:

@@ -16,6 +16,7 @@ import pytest
 from shoal.core.browsing import Browsing
 from shoal.core.url import parse
 from shoal.errors import FetchError
+from shoal.render import browser
 from shoal.render.page import context_options, render_page
 from shoal.render.port import Order, Rendered
 from tests.conftest import lack
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TOTAL = timedelta(seconds=20)
-FLAGS = ("--block-new-web-contents",)
+FLAGS = tuple(flag for flag in browser.FLAGS if not flag.startswith("--host-resolver-rules"))
+"""What the product's browsers have; but for the names, which gates look up, and pages here have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +98,9 @@ def browsing() -> Generator[Tab]:
     try:
         sandbox = os.geteuid() != 0
         launched = library.chromium.launch(executable_path=path, chromium_sandbox=sandbox, args=list(FLAGS))
-        browser = loop.run_until_complete(launched)
-        yield Tab(loop, library, browser)
-        loop.run_until_complete(browser.close())
+        running = loop.run_until_complete(launched)
+        yield Tab(loop, library, running)
+        loop.run_until_complete(running.close())
     finally:
         loop.run_until_complete(library.stop())
         loop.close()
