@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -38,6 +39,14 @@ ROOM_FOR_SHARED = 512 * 1024 * 1024
 """A /dev/shm that has less is not used: containers often have 64 MB."""
 NOWHERE = "http://127.0.0.1:1"
 """The proxy of whatever belongs to no page: nothing listens there."""
+NO_PREFETCH = (
+    "PrefetchSchedulerTesting:kPrefetchSchedulerTestingActiveSetSizeLimitForBase/0"
+    "/kPrefetchSchedulerTestingActiveSetSizeLimitForBurst/0"
+)
+"""How many speculative loads (`<script type="speculationrules">`, the header of that name) are under way at once: a page
+could ask for whole pages by these, which nobody would judge. A prerender begins with such a load, and so never does."""
+FEATURES = (NO_PREFETCH, "CDPScreenshotNewSurface", "SkipListAccountsWithoutGaiaCookies")
+"""Playwright's are among them: the last `--enable-features` on a command line is the one that counts."""
 FLAGS = (
     "--block-new-web-contents",
     "--disable-quic",
@@ -49,11 +58,20 @@ FLAGS = (
     "--disable-client-side-phishing-detection",
     "--disable-sync",
     "--disable-gpu",
+    "--disable-shared-workers",
+    f"--enable-features={','.join(FEATURES)}",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 )
-"""`--disable-features` is Playwright's: a second one would undo it."""
+"""`--disable-features` is Playwright's: a second one would undo it. What shared workers ask for would be judged by nobody:
+they belong to no page."""
 RENDERER = "--type=renderer"
+MAX_CAUSE = 500
+"""Characters of why there is no browser."""
+
+_SAID = re.compile(r"\[pid=\d+\]\[err\] (?!#\d+ 0x)(.*\S)")
+"""What a browser writes to its standard error, but for the addresses in a trace."""
+_ENDED = re.compile(r"<process did (exit: .*?)>?$")
 
 _said = False
 
@@ -79,6 +97,7 @@ class Browser:
         self._driver = 0
         self._leader = 0
         self._profile: Path | None = None
+        self._artifacts: Path | None = None
         self._births = dict[int, str]()
         """Process id → when it started, of the tree: also of those that have lost their parents since."""
         self._renderers = set[int]()
@@ -99,15 +118,17 @@ class Browser:
             await asyncio.shield(browser.close())
             if isinstance(exc, (asyncio.CancelledError, FetchError)):
                 raise
-            raise FetchError("browser_crashed", f"{executable} does not start: {_first_lines(exc)}") from exc
+            raise FetchError("browser_crashed", f"{executable} does not start: {cause_of(exc)}") from exc
         return browser
 
     async def _start(self, executable: str, flags: tuple[str, ...]) -> None:
         from playwright.async_api import async_playwright
 
+        self._artifacts = owner.new_folder(self._mark)
         self._playwright = await async_playwright().start()
         self._connection = await self._playwright.chromium.launch(
             executable_path=executable,
+            artifacts_dir=self._artifacts,
             args=[*FLAGS, *flags, self._mark],
             ignore_default_args=["--disable-dev-shm-usage"] if _has_shared_memory() else None,
             chromium_sandbox=_sandbox(),
@@ -120,7 +141,7 @@ class Browser:
         self._connection.on("disconnected", lambda _: self.lost.set())
         self._look()
         if self._profile:
-            owner.note_profile(self._profile, self._mark)
+            owner.note_folder(self._profile, self._mark)
 
     @property
     def age(self) -> timedelta:
@@ -203,7 +224,7 @@ class Browser:
             await asyncio.sleep(0.01)
         processes.bury(self._left() - {self._driver})  # the loop waits for the driver
         self.lost.set()
-        await asyncio.to_thread(owner.delete_profile, self._profile)
+        await asyncio.to_thread(owner.delete_folders, self._profile, self._artifacts)
 
     def _kill(self) -> None:
         living = self._living()
@@ -270,4 +291,14 @@ def _sandbox() -> bool:
 
 
 def _first_lines(exc: BaseException) -> str:
-    return " ".join(str(exc).split())[:500] or type(exc).__name__
+    return " ".join(str(exc).split())[:MAX_CAUSE] or type(exc).__name__
+
+
+def cause_of(exc: BaseException) -> str:
+    """Why a browser did not start, by its own words if it said any: Playwright puts all its switches before these."""
+    lines = str(exc).splitlines()
+    said = dict.fromkeys(found[1].strip() for line in lines if (found := _SAID.search(line)))
+    fatal = [line for line in said if "FATAL" in line]
+    ended = next((found[1] for line in lines if (found := _ENDED.search(line))), "")
+    parts = [*(fatal or said), *([ended] if ended else [])]
+    return " ".join(parts)[:MAX_CAUSE] if parts else _first_lines(exc)

@@ -1,8 +1,8 @@
 """Whose a browser is: an argument on its command line that names the process which started it.
 
 A browser ends with its owner, because its pipe does. Should one be left all the same, the next start of any worker of
-this user finds it by that argument and ends it. The folder of its profile has a file that says the same: it may be
-left when nothing else is.
+this user finds it by that argument and ends it. The folders of a browser (its profile, and what Playwright would keep
+beside it) have a file that says the same: they may be left when nothing else is.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ MARK = "--shoal-browser="
 PROFILE = "--user-data-dir="
 PROFILES = "playwright_*"
 """Folders in which Playwright keeps profiles."""
+ARTIFACTS = "shoal-browser-"
+"""How the names of the folders begin that it may keep other things in: it would make its own, and nobody could tell whose
+these are."""
 NOTE = "shoal-owner"
-"""The file in the folder of a profile."""
+"""The file in such a folder."""
 
 _numbers = count(1)
 
@@ -33,7 +36,14 @@ def new_mark() -> str:
     return f"{MARK}{pid}-{processes.born(pid)}-{processes.namespace()}-{next(_numbers)}"
 
 
-def note_profile(folder: Path, mark: str) -> None:
+def new_folder(mark: str) -> Path:
+    """For what Playwright may want to keep; it says whose it is from the beginning."""
+    folder = Path(tempfile.mkdtemp(prefix=ARTIFACTS))
+    note_folder(folder, mark)
+    return folder
+
+
+def note_folder(folder: Path, mark: str) -> None:
     """Say in the folder whose it is."""
     with suppress(OSError):
         (folder / NOTE).write_text(mark)
@@ -48,26 +58,27 @@ def profile_of(pid: int) -> Path | None:
     return None
 
 
-def delete_profile(folder: Path | None) -> None:
-    """It is of no use to anybody once the browser is gone."""
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+def delete_folders(*folders: Path | None) -> None:
+    """They are of no use to anybody once the browser is gone."""
+    for folder in folders:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def reap_orphans() -> int:
-    """End the browsers whose owners are dead, and delete their profiles; how many there were."""
+    """End the browsers whose owners are dead, and delete their folders; how many there were."""
     orphans = list(_orphans())
     for pid, _ in orphans:
         below = [child.pid for child in processes.children_of(pid)]
         processes.kill_group(pid)
         processes.kill(below)
         processes.bury([pid, *below])
-    for _, folder in orphans:
-        delete_profile(folder)
-    for folder in Path(tempfile.gettempdir()).glob(PROFILES):
+    delete_folders(*(folder for _, folder in orphans))
+    here = Path(tempfile.gettempdir())
+    for folder in (*here.glob(PROFILES), *here.glob(f"{ARTIFACTS}*")):
         with suppress(OSError):
             if is_orphaned((folder / NOTE).read_text()):
-                delete_profile(folder)
+                delete_folders(folder)
     return len(orphans)
 
 

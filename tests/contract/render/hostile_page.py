@@ -25,10 +25,12 @@ VIA_HTTP = (
         "video",
         "audio",
     ),
-    *("fetch", "xhr", "events", "beacon", "keepalive", "worker", "form", "ping", "popup", "srcdoc", "refresh"),
+    *("fetch", "xhr", "events", "beacon", "keepalive", "worker", "form", "ping", "srcdoc", "refresh"),
     *("redirect", "redirect-fetch", "redirect-frame", "websocket", "track"),
 )
 """Ways that show at a canary as a request with their name."""
+CLOSED = ("popup", "speculation", "shared")
+"""And those that our browsers do not go, whatever the gate would say."""
 HOSTS = ("127.0.0.1", "[::1]", "localhost", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "inside.example")
 """How this machine can be written; the last is a name that leads here."""
 ALSO = ("0.0.0.0", "[::]", "[::ffff:127.0.0.1]", "shop.localhost")
@@ -65,6 +67,9 @@ const tries = {
                const o = add('form', {action: u, method: 'post', target: f.name}); o.submit() },
   ping: u => { const a = add('a', {href: '#x', ping: u}); a.click() },
   popup: u => { window.open(u) },
+  speculation: u => { const rules = [{source: 'list', urls: [u], eagerness: 'immediate'}];
+                      add('script', {type: 'speculationrules', textContent: JSON.stringify({prefetch: rules})}) },
+  shared: u => { if (window.SharedWorker) new SharedWorker(URL.createObjectURL(new Blob([`importScripts("$${u}")`]))) },
   srcdoc: u => add('iframe', {srcdoc: `<img src="$${u}">`}),
   refresh: u => add('iframe', {srcdoc: `<meta http-equiv="refresh" content="0;url=$${u}">`}),
   redirect: u => { new Image().src = '/go?' + encodeURIComponent(u) },

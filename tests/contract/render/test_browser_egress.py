@@ -13,64 +13,72 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shoal.core.browsing import Browsing
 from shoal.core.egress import Egress
+from shoal.core.url import parse
 from shoal.fetch import guard as guards
 from shoal.fetch.guard import Guard
+from shoal.render.browser import Browser
 from shoal.render.gate import Gate, Terms
+from shoal.render.page import context_options
+from shoal.render.port import Order
 from tests.conftest import lack
-from tests.contract.render.hostile_page import ALSO, HOSTS, PAGE, VIA_HTTP, Birds, birds, kind_of, site
+from tests.contract.render.hostile_page import ALSO, CLOSED, HOSTS, PAGE, VIA_HTTP, Birds, birds, kind_of, site
 from tests.guards import HERE
 from tests.unit.render.hosts import host
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page
+    from playwright.async_api import Page
 
 pytestmark = pytest.mark.slow
 
 BROWSER = "chromium-headless-shell"
-DEAD = "http://127.0.0.1:9"
-"""Nobody listens there: a context without a gate reaches nothing."""
-KEEP_IN = (
-    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--disable-quic",
-)
-"""What keeps the browser from going around its proxy: names, WebRTC, QUIC."""
 REFUSALS = ("403 blocked_address", "Page.goto: net::ERR_TUNNEL_CONNECTION_FAILED")
 PATIENCE_MS = 60_000
 
 
-@asynccontextmanager
-async def _browser(*, free: bool = False) -> AsyncGenerator[Browser]:
-    """One that is kept in, or free to go where it likes."""
+def _executable() -> str:
     path = shutil.which(BROWSER)
     if path is None:
         lack(f"{BROWSER} is not on the PATH, and is the browser of some tests")
-    try:
-        from playwright.async_api import async_playwright
-    except ImportError:
-        lack("playwright is not installed, and steers the browser of some tests")
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=path,
-            chromium_sandbox=False,
-            proxy=None if free else {"server": DEAD},
-            args=[] if free else list(KEEP_IN),
-        )
-        try:
-            yield browser
-        finally:
-            await browser.close()
+    return path
 
 
 @asynccontextmanager
-async def _page(browser: Browser, gate: Gate | None) -> AsyncGenerator[Page]:
-    context = await browser.new_context(proxy={"server": gate.url, "bypass": "<-loopback>"} if gate else None)
+async def _browser() -> AsyncGenerator[Browser]:
+    """As a worker starts it."""
+    browser = await Browser.start(_executable())
+    try:
+        yield browser
+    finally:
+        await browser.close()
+
+
+@asynccontextmanager
+async def _page(browser: Browser, gate: Gate) -> AsyncGenerator[Page]:
+    """In a context as each page of a job has it."""
+    order = Order(parse("http://127.0.0.1/"), Browsing())
+    context = await browser.context(context_options(order, gate.url, browser.devices))
     context.set_default_timeout(PATIENCE_MS)
     try:
         yield await context.new_page()
     finally:
         await context.close()
+
+
+@asynccontextmanager
+async def _free_page() -> AsyncGenerator[Page]:
+    """In a browser that goes where it likes."""
+    try:
+        from playwright.async_api import async_playwright
+    except ImportError:
+        lack("playwright is not installed, and steers the browser of some tests")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=_executable(), chromium_sandbox=False)
+        try:
+            yield await browser.new_page()
+        finally:
+            await browser.close()
 
 
 @asynccontextmanager
@@ -86,33 +94,52 @@ async def _gate(allow: str, local: str = "", lookup: guards.Lookup = lambda _: [
         guard.close()
 
 
-async def _visit(allow: str, *, free: bool = False) -> tuple[Birds, int, list[str]]:
-    """The hostile page with a gate that allows this besides the page itself: (canaries, refusals, scripts' errors)."""
+@asynccontextmanager
+async def _hostile(allow: str) -> AsyncGenerator[tuple[Birds, str, Gate]]:
+    """The hostile page, its canaries, and a gate that allows this besides the page itself."""
     async with birds() as found:
         values = {"hosts": json.dumps([*HOSTS, *ALSO]), "port": found.port, "udp": found.udp}
         async with site({"/": PAGE.substitute(values)}) as port, _gate(allow, f"127.0.0.1:{port}") as gate:
-            async with _browser(free=free) as browser, _page(browser, None if free else gate) as page:
-                await page.goto(f"http://127.0.0.1:{port}/")
-                await page.wait_for_function("document.title === 'tried'")
-                failed: list[str] = await page.evaluate("window.failed")
-            return found, gate.end().refused, failed
+            yield found, f"http://127.0.0.1:{port}/", gate
+
+
+async def _visit(page: Page, url: str) -> list[str]:
+    """Until the page has tried everything; errors of its scripts."""
+    await page.goto(url)
+    await page.wait_for_function("document.title === 'tried'", timeout=PATIENCE_MS)
+    return await page.evaluate("window.failed")
+
+
+async def _visit_as_a_job(allow: str) -> tuple[Birds, int, list[str]]:
+    """(canaries, refusals, scripts' errors)"""
+    async with _hostile(allow) as (found, url, gate):
+        async with _browser() as browser, _page(browser, gate) as page:
+            failed = await _visit(page, url)
+        return found, gate.end().refused, failed
 
 
 def test_no_way_out_of_a_page_leads_to_this_machine() -> None:
-    found, refused, failed = asyncio.run(_visit(allow=""))
+    found, refused, failed = asyncio.run(_visit_as_a_job(allow=""))
     assert (found.ways, found.datagrams, failed) == ([], [], [])
     assert refused > len(VIA_HTTP)
 
 
 def test_each_of_these_ways_leads_there_when_the_gate_judges_nobody() -> None:
-    found, _, failed = asyncio.run(_visit(allow=HERE))
+    found, _, failed = asyncio.run(_visit_as_a_job(allow=HERE))
     assert (set(VIA_HTTP) - set(found.ways), failed) == (set(), [])
+    assert not set(CLOSED) & set(found.ways), "the browser itself does not go these"
     assert found.datagrams == []
 
 
 def test_datagrams_of_all_kinds_leave_a_browser_that_is_free() -> None:
-    found, _, _ = asyncio.run(_visit(allow="", free=True))
+    async def main() -> Birds:
+        async with _hostile("") as (found, url, _), _free_page() as page:
+            await _visit(page, url)
+            return found
+
+    found = asyncio.run(main())
     assert {kind_of(datagram) for datagram in found.datagrams} >= {"stun", "quic"}
+    assert set(CLOSED) <= set(found.ways)
 
 
 async def _go(page: Page, url: str) -> str:

@@ -71,19 +71,35 @@ def test_the_next_start_reaps_what_a_dead_owner_left_with_its_profile(browser_pa
         left.kill()
 
 
-def test_a_profile_without_a_browser_is_deleted_when_its_owner_is_dead_and_only_then() -> None:
+@pytest.mark.parametrize("prefix", ["playwright_chromiumdev_profile-", owner.ARTIFACTS])
+def test_a_folder_without_a_browser_is_deleted_when_its_owner_is_dead_and_only_then(prefix: str) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     mark = f"{owner.MARK}{dead.pid}-{processes.born(dead.pid)}-{processes.namespace()}-1"
     dead.wait()
-    left, ours, strange = (Path(tempfile.mkdtemp(prefix="playwright_chromiumdev_profile-")) for _ in "123")
+    left, ours, strange = (Path(tempfile.mkdtemp(prefix=prefix)) for _ in "123")
     try:
-        owner.note_profile(left, mark)
-        owner.note_profile(ours, owner.new_mark())
+        owner.note_folder(left, mark)
+        owner.note_folder(ours, owner.new_mark())
         owner.reap_orphans()
         assert (left.exists(), ours.exists(), strange.exists()) == (False, True, True)
     finally:
-        for folder in (left, ours, strange):
-            owner.delete_profile(folder)
+        owner.delete_folders(left, ours, strange)
+
+
+def test_kill_9_of_owner_and_driver_leaves_no_folder_behind_the_next_start(
+    browser_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with _owner(browser_path) as (process, _, tree):
+        assert len(list(tmp_path.iterdir())) >= 2
+        os.kill(process.pid, signal.SIGSTOP)
+        next(below for below in tree if "node" in below.name()).kill()
+        process.kill()
+        process.wait()
+        wait_until(lambda: not any(below.is_running() for below in tree), within=SOON)
+    _start_and_close(browser_path)
+    assert not [folder.name for folder in tmp_path.iterdir() if folder.is_dir()]
 
 
 def test_a_browser_of_another_owner_that_lives_is_not_touched(browser_path: str) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Coroutine, Generator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import psutil
 import pytest
@@ -270,6 +271,29 @@ def test_a_program_that_is_no_browser_fails_the_page() -> None:
             assert await _reason(rendering.render(order("http://127.0.0.1:1/"))) == "browser_crashed"
             await rendering.close()
             assert _tree() == []
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("error while loading shared libraries: libnss3.so", "libnss3.so exit: exitCode=127, signal=null"),
+        ("[1:FATAL:zygote_host.cc(1)] No usable sandbox!\n#0 0x7f (/x)", "No usable sandbox! exit: exitCode=127"),
+        ("", "exit: exitCode=127, signal=null"),
+    ],
+)
+def test_a_browser_that_does_not_start_says_why(tmp_path: Path, said: str, cause: str) -> None:
+    program = tmp_path / "browser"
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\nexit 127\n")
+    program.chmod(0o755)
+
+    async def run() -> None:
+        async with rendering_with(str(program), LIMITS) as rendering:
+            with pytest.raises(FetchError) as caught:
+                await rendering.render(order("http://127.0.0.1:1/"))
+            assert cause in str(caught.value)
+            assert "--disable" not in str(caught.value)
 
     asyncio.run(run())
 
