@@ -43,8 +43,8 @@ NO_PREFETCH = (
     "PrefetchSchedulerTesting:kPrefetchSchedulerTestingActiveSetSizeLimitForBase/0"
     "/kPrefetchSchedulerTestingActiveSetSizeLimitForBurst/0"
 )
-"""How many speculative loads (`<script type="speculationrules">`, the header of that name) are under way at once: a page
-could ask for whole pages by these, which nobody would judge. A prerender begins with such a load, and so never does."""
+"""How many loads ahead of time are under way at once: a page could ask for whole pages by `speculationrules`, in a script
+or a header, which nobody would judge. A prerender begins with such a load, and so never does."""
 FEATURES = (NO_PREFETCH, "CDPScreenshotNewSurface", "SkipListAccountsWithoutGaiaCookies")
 """Playwright's are among them: the last `--enable-features` on a command line is the one that counts."""
 FLAGS = (
@@ -63,8 +63,8 @@ FLAGS = (
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 )
-"""`--disable-features` is Playwright's: a second one would undo it. What shared workers ask for would be judged by nobody:
-they belong to no page."""
+"""`--disable-features` is Playwright's: a second one would undo it. What shared workers ask for would be judged by
+nobody: they belong to no page."""
 RENDERER = "--type=renderer"
 MAX_CAUSE = 500
 """Characters of why there is no browser."""

@@ -22,8 +22,8 @@ PROFILE = "--user-data-dir="
 PROFILES = "playwright_*"
 """Folders in which Playwright keeps profiles."""
 ARTIFACTS = "shoal-browser-"
-"""How the names of the folders begin that it may keep other things in: it would make its own, and nobody could tell whose
-these are."""
+"""How the names of the folders begin that it may keep other things in: those that it would make say nothing about whose
+they are."""
 NOTE = "shoal-owner"
 """The file in such a folder."""
 

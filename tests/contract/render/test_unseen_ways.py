@@ -1,4 +1,4 @@
-"""Ways to ask for something that the page's own session does not hear of: none is taken, or each is judged all the same."""
+"""Ways to ask for something that the page's own session does not hear of: closed, or judged all the same."""
 
 from __future__ import annotations
 
