@@ -43,8 +43,8 @@ NO_PREFETCH = (
     "PrefetchSchedulerTesting:kPrefetchSchedulerTestingActiveSetSizeLimitForBase/0"
     "/kPrefetchSchedulerTestingActiveSetSizeLimitForBurst/0"
 )
-"""How many loads ahead of time are under way at once: a page could ask for whole pages by `speculationrules`, in a script
-or a header, which nobody would judge. A prerender begins with such a load, and so never does."""
+"""How many loads ahead of time are under way at once: a page could ask for whole pages by `speculationrules`, which
+nobody would judge. A prerender begins with such a load, and so never does."""
 FEATURES = (NO_PREFETCH, "CDPScreenshotNewSurface", "SkipListAccountsWithoutGaiaCookies")
 """Playwright's are among them: the last `--enable-features` on a command line is the one that counts."""
 FLAGS = (
