@@ -35,11 +35,12 @@ def witness() -> Generator[Witness]:
 @pytest.fixture(params=BROWSERS)
 def browser(request: pytest.FixtureRequest) -> str:
     """Each that is here, and the first one at least."""
-    found = shutil.which(request.param)
-    if found is None and request.param == BROWSERS[0]:
-        lack(f"{request.param} is not on the PATH")
+    name: str = request.param
+    found = shutil.which(name)
+    if found is None and name == BROWSERS[0]:
+        lack(f"{name} is not on the PATH")
     if found is None:
-        pytest.skip(f"{request.param} is not on the PATH")
+        pytest.skip(f"{name} is not on the PATH")
     return found
 
 
