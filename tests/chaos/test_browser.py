@@ -9,12 +9,15 @@ import subprocess
 from collections import Counter
 from contextlib import nullcontext
 from datetime import timedelta
+from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.browsers import browser_path
 from tests.chaos.fleet import SOON, Fleet
+from tests.chaos.leaking_browser import PAGE_BYTES as LEAK
+from tests.chaos.leaking_browser import script_around
 from tests.command import Shoal, end, wait_for_nobody
 from tests.long import LONG
 from tests.site.directory import FILLED, Directory, copies
@@ -33,8 +36,10 @@ FAST = ("--rate", "unlimited", "--no-robots")
 QUEUES = ("--queues", "browser.high,browser.batch,browser.slow")
 MB = 1_000_000
 LEAKY_PAGES = 500 if LONG else 60
-BROWSER_MB = 400
-"""Beyond it, a browser is replaced."""
+BROWSER_MB = 600
+"""The budget of all browsers of the worker process."""
+TOLERANCE_MB = 60
+"""What pages can fill between two looks."""
 PAGE_MB = 150
 """A page that takes more is given up; those that leak on purpose take 40, and what every page takes."""
 PYTHON_MB = 300
@@ -46,20 +51,23 @@ def _with(shoal: Shoal, **variables: str) -> Shoal:
     return Shoal(shoal.home, (*shoal.extra, *variables.items()))
 
 
-def test_a_site_that_leaks_on_purpose_costs_no_more_than_the_budget(shoal: Shoal) -> None:
-    """The budget: what a browser may take before it is replaced, and what one page may take beyond."""
+def test_a_site_that_leaks_on_purpose_costs_no_more_than_the_budget(
+    shoal: Shoal, browser_path: str, tmp_path: Path
+) -> None:
+    """Each page keeps 40 MB until it ends, and leaves 8 MB in its browser, which only the end of that gives back."""
     small = _with(
         shoal,
+        SHOAL_BROWSER=str(script_around(browser_path, tmp_path)),
         SHOAL_BROWSER_MEGABYTES=str(BROWSER_MB),
         SHOAL_BROWSER_PAGE_MEGABYTES=str(PAGE_MB),
-        SHOAL_BROWSER_RECYCLE_PAGES="25",
+        SHOAL_BROWSER_RECYCLE_PAGES="500",
     )
     site = Directory(copies(page(pages.LEAKS), LEAKY_PAGES))
     with serve(site) as server:
         crawl = small.start("crawl", server.url, "--browser", *FAST, "--workers", "1", "--json", "--quiet")
         try:
             with watched(crawl.pid) as tree:
-                out, err = crawl.communicate(timeout=600)
+                out, err = crawl.communicate(timeout=1_200)
         finally:
             end(crawl)
         asked = Counter(hit.target for hit in server.hits)
@@ -67,15 +75,16 @@ def test_a_site_that_leaks_on_purpose_costs_no_more_than_the_budget(shoal: Shoal
     assert not tree.browsers
     wait_for_nobody(small)
     why = Counter(line["why"] for line in log_events(small, "browser_replaced"))
+    put_off = len(log_events(small, "page_put_off"))
     figures = f"browsers {tree.peak_below / MB:.0f} MB at most, with Python {tree.peak / MB:.0f} MB; {dict(why)}"
-    print(f"{site.size} pages: {figures}")
+    print(f"{site.size} pages: {figures}; {put_off} pages put off")
     done = json.loads(out.splitlines()[-1])
     assert (done["pages"], done["reconciles"]) == (site.size, True)
-    assert set(asked.values()) == {1}
-    assert why["pages"] + why["memory"] >= LEAKY_PAGES // 25
+    assert sum(asked.values()) - len(asked) <= put_off
+    assert why["memory"] >= LEAKY_PAGES * LEAK // (BROWSER_MB * MB)
     assert tree.samples > 10
-    assert 0 < tree.peak_below < (BROWSER_MB + PAGE_MB) * MB, figures
-    assert tree.peak < (BROWSER_MB + PAGE_MB + PYTHON_MB) * MB, figures
+    assert 0 < tree.peak_below < (BROWSER_MB + TOLERANCE_MB) * MB, figures
+    assert tree.peak < (BROWSER_MB + TOLERANCE_MB + PYTHON_MB) * MB, figures
 
 
 def _family(worker: subprocess.Popen[str]) -> list[psutil.Process]:

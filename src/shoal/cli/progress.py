@@ -93,6 +93,7 @@ ADVICE = {
     "action_failed": "an action found nothing to act on: correct it, or let it be optional",
     "unknown_device": "Playwright does not know the device: correct its name",
     "browser_missing": "install a browser where the workers of browser.* run",
+    "memory_short": "pages took too much memory together: raise SHOAL_BROWSER_MEGABYTES, or lower SHOAL_BROWSER_PAGES",
     "page_too_big": "pages took too much memory in the browser: block what they do not need",
 }
 """On pages that a browser could not bring home: more than the reason, and all of it the user's to change."""

@@ -38,6 +38,7 @@ RETRIED_REASONS = frozenset(
         "proxy_wait",
         "browser_crashed",
         "browser_missing",
+        "memory_short",
         "page_crashed",
         "render_timeout",
         "selector_missing",

@@ -17,7 +17,8 @@ class RenderLimits:
     pages: int = 200
     """After so many the browser is replaced."""
     memory: int = 1_500 * MB
-    """Of the whole tree: beyond it the browser is replaced, and no page begins while others are under way."""
+    """Of all browsers with all their processes. Near it, the browser is replaced, and no page begins while others are
+    under way; beyond it, the largest of several pages is ended."""
     page_memory: int = 512 * MB
     """Of one page's process, which is killed beyond it."""
     age: timedelta = timedelta(minutes=30)

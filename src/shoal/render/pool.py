@@ -3,13 +3,16 @@
 There is one browser that takes pages. It is replaced after so many pages, so much memory or so long a time, and when it
 crashes or hangs. A browser that is replaced takes no more pages, finishes those that it has, and then ends; it does not
 outlive the last of their deadlines.
+
+Memory has a budget for all browsers of the process together. Near it, the browser is replaced; beyond it, the page that
+takes most is ended, one at a look, as long as there are others: what one page can take alone is bounded by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -22,6 +25,8 @@ from shoal.render.owner import reap_orphans
 
 log = structlog.get_logger()
 
+NEAR = 0.8
+"""Of the memory: a browser that takes so much is replaced, so that pages seldom come to the end of it."""
 KILL_LASTS_S = 5.0
 """A page that crashes so soon after a renderer was killed is the one that it belonged to."""
 
@@ -37,8 +42,10 @@ class Running:
         self.why = ""
         """Why it takes no more pages."""
         self.bytes = 0
+        self.renderers: Mapping[int, int] = {}
+        """Process id → bytes."""
         self._idle = asyncio.Event()
-        self._kills = list[float]()
+        self._kills = list[tuple[float, FetchError]]()
 
     def begin(self, total: timedelta) -> None:
         self.under_way += 1
@@ -66,18 +73,22 @@ class Running:
     def look(self, page_memory: int) -> None:
         """See what the tree takes; a page that takes too much loses its process."""
         memory = self.browser.memory()
-        self.bytes = memory.tree
+        self.bytes, self.renderers = memory.tree, memory.renderers
         for pid, size in memory.renderers.items():
             if size > page_memory:
-                self._kills.append(time.monotonic())
-                self.browser.kill_renderer(pid)
+                self.kill(pid, FetchError("page_too_big", f"it took more than {page_memory} bytes of memory"))
                 log.warning("page_killed", bytes=size, limit=page_memory)
 
-    def claim_kill(self) -> bool:
-        """Was a renderer just killed, and no other page has said that it was its own?"""
-        recent = [at for at in self._kills if at > time.monotonic() - KILL_LASTS_S]
+    def kill(self, pid: int, why: FetchError) -> None:
+        """End the process of a page; the page is told why."""
+        self._kills.append((time.monotonic(), why))
+        self.browser.kill_renderer(pid)
+
+    def claim_kill(self) -> FetchError | None:
+        """Why a renderer was just killed, if one was, and no other page has said that it was its own."""
+        recent = [kill for kill in self._kills if kill[0] > time.monotonic() - KILL_LASTS_S]
         self._kills = recent[1:]
-        return bool(recent)
+        return recent[0][1] if recent else None
 
 
 class Pool:
@@ -162,7 +173,10 @@ class Pool:
 
     def _is_full(self) -> bool:
         """The memory of a browser that is to be replaced counts until it is gone."""
-        return bool(self._leaving) and sum(running.bytes for running in self._all()) > self._limits.memory
+        return bool(self._leaving) and self._bytes() > self._limits.memory * NEAR
+
+    def _bytes(self) -> int:
+        return sum(running.bytes for running in self._all())
 
     async def _start(self) -> Running:
         reaped = await asyncio.to_thread(reap_orphans)
@@ -184,7 +198,7 @@ class Pool:
             return "crashed"
         if running.browser.pages >= self._limits.pages:
             return "pages"
-        if running.bytes > self._limits.memory:
+        if running.bytes > self._limits.memory * NEAR:
             return "memory"
         return "age" if running.browser.age >= self._limits.age else ""
 
@@ -205,6 +219,18 @@ class Pool:
                 if not running.browser.lost.is_set():
                     running.look(self._limits.page_memory)
                 self._judge(running)
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Beyond the budget, the page that takes most has to go, and may come back when there is room."""
+        taken, limit = self._bytes(), self._limits.memory
+        if taken <= limit or sum(running.under_way for running in self._all()) < 2:
+            return
+        sizes = [(size, pid, running) for running in self._all() for pid, size in running.renderers.items()]
+        size, pid, running = max(sizes, key=lambda each: each[0], default=(0, 0, None))
+        if running is not None and not running.browser.lost.is_set():
+            running.kill(pid, FetchError("memory_short", f"it took {size} bytes of memory, and all together {taken}"))
+            log.warning("page_put_off", bytes=size, together=taken, limit=limit)
 
     def _all(self) -> list[Running]:
         return [*([self._current] if self._current else []), *self._leaving]

@@ -117,9 +117,7 @@ class BrowserRenderer:
             await asyncio.wait([work, crash], return_when=asyncio.FIRST_COMPLETED)
             if not crashed.is_set():
                 return work.result()
-            if running.claim_kill():
-                raise FetchError("page_too_big", f"it took more than {self._limits.page_memory} bytes of memory")
-            raise FetchError("page_crashed", "its process ended")
+            raise running.claim_kill() or FetchError("page_crashed", "its process ended")
         except Error as exc:
             raise FetchError("page_crashed", str(exc)[:500]) from exc
         finally:

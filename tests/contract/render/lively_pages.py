@@ -11,6 +11,14 @@ setInterval(() => kept.push(new Uint8Array(16e6).fill(1)), 5);
 </script>"""
 
 
+GROWS = """<title>grows</title><script>
+const kept = [];
+const grow = () => {
+  kept.push(new Uint8Array(10e6).fill(1));
+  if (kept.length < 13) setTimeout(grow, 100); else document.title = "done";
+};
+grow();
+</script>"""
 TOLD = """<title>waits</title><script>
 const ask = async () => {
   if (await (await fetch("/told")).text() === "yes") document.title = "done";
@@ -33,6 +41,8 @@ class Pages:
                 return page(SPIN)
             case ["eat", "wait"]:
                 return page(EAT)
+            case ["wait", "grows", *_]:
+                return page(GROWS)
             case ["wait", "told"]:
                 return page(TOLD)
             case ["told"]:

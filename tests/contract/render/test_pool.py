@@ -18,6 +18,7 @@ import pytest
 from shoal.core.egress import Egress
 from shoal.errors import FetchError, InputError
 from shoal.fetch.guard import Guard
+from shoal.render import processes
 from shoal.render.browser import Browser
 from shoal.render.limits import MB, RenderLimits
 from shoal.render.port import Rendered
@@ -192,6 +193,56 @@ def test_a_page_that_eats_memory_is_ended_and_its_neighbour_completes(browser_pa
             assert await _reason(rendering.render(order(site.link("/eat/wait")))) == "page_too_big"
             assert "done" in (await neighbour).document
             assert _running(rendering) is browser
+
+    asyncio.run(run())
+
+
+class _Peak:
+    """Of what the browsers of this process take, by a clock of its own."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    async def watch(self) -> None:
+        while True:
+            self.bytes = max(self.bytes, sum(processes.memory_of(each.pid) for each in _browsers()))
+            await asyncio.sleep(0.05)
+
+
+def _browsers() -> list[psutil.Process]:
+    return [each for each in psutil.Process().children(recursive=True) if not _is_of_the_tests(each)]
+
+
+def test_pages_that_grow_together_stay_within_the_budget_and_the_largest_is_put_off(
+    browser_path: str, site: Server
+) -> None:
+    """Four of 130 MB each, where there is room for two."""
+    budget = 500 * MB
+    peak = _Peak()
+
+    async def run() -> list[Rendered | BaseException]:
+        async with rendering_with(browser_path, replace(LIMITS, memory=budget, page_memory=200 * MB)) as rendering:
+            watching = asyncio.create_task(peak.watch())
+            targets = [f"/wait/grows/{number}" for number in range(4)]
+            pages = (rendering.render(order(site.link(target))) for target in targets)
+            found = await asyncio.gather(*pages, return_exceptions=True)
+            watching.cancel()
+            return found
+
+    found = asyncio.run(run())
+    done = [page for page in found if isinstance(page, Rendered)]
+    put_off = [page.reason for page in found if isinstance(page, FetchError)]
+    print(f"{len(done)} done, {put_off}, {peak.bytes / MB:.0f} of {budget / MB:.0f} MB at most")
+    assert len(done) >= 1
+    assert put_off == ["memory_short"] * (4 - len(done))
+    assert put_off
+    assert peak.bytes < budget * 1.1
+
+
+def test_one_page_alone_is_never_put_off(browser_path: str, site: Server) -> None:
+    async def run() -> None:
+        async with rendering_with(browser_path, replace(LIMITS, memory=50 * MB, page_memory=200 * MB)) as rendering:
+            assert "done" in (await rendering.render(order(site.link("/wait/grows/alone")))).document
 
     asyncio.run(run())
 
