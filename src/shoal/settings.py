@@ -72,8 +72,8 @@ class Settings(BaseModel):
     browser_pages: int = Field(default=4, ge=1, le=64)
     """Pages that one worker process renders at a time."""
     browser_megabytes: int = Field(default=1_500, ge=200)
-    """What the browsers of a worker process may take, with all their processes: near it they are replaced, beyond it the
-    largest of several pages is put off."""
+    """What the browsers of a worker process may take, with all their processes: near it they are replaced, beyond it
+    the largest of several pages is put off."""
     browser_page_megabytes: int = Field(default=512, ge=50)
     """A page that takes more than this is given up."""
     browser_recycle_pages: int = Field(default=200, ge=1)
