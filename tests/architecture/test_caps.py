@@ -7,7 +7,7 @@ from pathlib import Path
 from shoal.core import browsing, field, pattern, url
 from shoal.core.browsing import Browsing
 from shoal.core.spec import JobSpec
-from shoal.extract import apart, page
+from shoal.extract import apart, content, metadata, outline, page
 from shoal.fetch import answers, decode, guard, http, lookups
 from shoal.render import actions, deadline, notebook, port, request_head, shots, traffic
 from shoal.worker import reader, reading
@@ -15,7 +15,9 @@ from tests.documents import table
 
 CAPS = "docs/guides/caps.md"
 RENDERING = (browsing, actions, deadline, notebook, port, request_head, shots, traffic)
-MODULES = (field, pattern, url, page, apart, answers, decode, guard, http, lookups, reader, reading, *RENDERING)
+CONTENT = (content, metadata, outline)
+FETCHING = (answers, decode, guard, http, lookups, reader, reading)
+MODULES = (field, pattern, url, page, *CONTENT, apart, *FETCHING, *RENDERING)
 
 
 def _value(text: str) -> float:
@@ -33,6 +35,6 @@ def test_the_guide_has_every_cap_as_it_is() -> None:
 
 def test_every_cap_on_pages_is_in_the_guide() -> None:
     text = (Path(__file__).parents[2] / CAPS).read_text(encoding="utf-8")
-    modules = (field, pattern, page, apart, answers, decode, http, *RENDERING)
+    modules = (field, pattern, page, *CONTENT, apart, answers, decode, http, *RENDERING)
     caps = {name for module in modules for name in vars(module) if name.startswith("MAX_")}
     assert {name for name in caps if f"`{name}`" not in text} == set()

@@ -68,6 +68,11 @@ FieldOption = Annotated[
     typer.Option("--field", envvar="SHOAL_FIELD", rich_help_panel=_JOB,
                  help="Take NAME=SELECTOR from each page: title=h1, image=img@src, 'tags\\[]=.tag' for a list."),
 ]  # fmt: skip
+TakeOption = Annotated[
+    list[str] | None,
+    typer.Option("--take", envvar="SHOAL_TAKE", rich_help_panel=_JOB,
+                 help="Take markdown, text, html, links or metadata of each page; markdown=page: of all of it."),
+]  # fmt: skip
 Name = Annotated[str | None, typer.Option(envvar="SHOAL_NAME", help="A label for the job.", rich_help_panel=_JOB)]
 Header = Annotated[
     list[str] | None,

@@ -53,6 +53,7 @@ def crawl(
     deny: opt.Deny = None,
     host: opt.Host = None,
     field: opt.FieldOption = None,
+    take: opt.TakeOption = None,
     name: opt.Name = None,
     header: opt.Header = None,
     drop_tracking: opt.DropTracking = None,
@@ -87,6 +88,8 @@ def crawl(
 
     shoal crawl https://shop.example/ --auto --wait .price --field price=.price
 
+    shoal crawl https://blog.example/ --take markdown --take metadata -o posts.jsonl
+
     shoal crawl -j job.yaml
     """
     flags: dict[str, Any] = {
@@ -95,7 +98,7 @@ def crawl(
         "robots": robots, "retries": retries, "timeout": timeout, "lane": lane, "archive": archive,
         "bytes": most_bytes, "seconds": most_seconds, "host_pages": host_pages, "host_bytes": host_bytes,
         "host_seconds": host_seconds, "noindex": noindex, "weight": weight,
-        "proxies": proxies, "keep": keep, "engine": _engine(browser=browser, auto=auto),
+        "proxies": proxies, "keep": keep, "engine": _engine(browser=browser, auto=auto), "formats": take,
     }  # fmt: skip
     asked = _asked(flags["engine"], job, wait=wait, screenshot=screenshot, pdf=pdf)
     spec = make_spec(job, flags, field or (), header or (), proxy or (), asked)
@@ -107,6 +110,7 @@ def scrape(
     file: opt.UrlFile = None,
     job: opt.JobFile = None,
     field: opt.FieldOption = None,
+    take: opt.TakeOption = None,
     name: opt.Name = None,
     header: opt.Header = None,
     drop_tracking: opt.DropTracking = None,
@@ -148,7 +152,7 @@ def scrape(
         "parallel": _number_or_word(parallel), "robots": robots, "retries": retries, "timeout": timeout,
         "lane": lane, "archive": archive, "follow": False, "proxies": proxies,
         "noindex": noindex, "bytes": most_bytes, "seconds": most_seconds, "weight": weight,
-        "keep": keep, "engine": _engine(browser=browser, auto=auto),
+        "keep": keep, "engine": _engine(browser=browser, auto=auto), "formats": take,
     }  # fmt: skip
     asked = _asked(flags["engine"], job, wait=wait, screenshot=screenshot, pdf=pdf)
     spec = make_spec(job, flags, field or (), header or (), proxy or (), asked)

@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from shoal.core.browsing import VERBS, Browsing
+from shoal.core.content import Formats
 from shoal.core.egress import is_loopback
 from shoal.core.field import MAX_JOB_FIELDS, parse_field
 from shoal.core.model import Engine, Lane, queue_name
@@ -45,7 +46,7 @@ _PLAIN = {"tuple_type": "a list is needed", "list_type": "a list is needed", "di
 _SECRET_PLACES = ("headers", "proxies", "browser.cookies", "browser.actions")
 """Settings of which a refusal does not repeat what was given; nor of those that these are part of."""
 _NAME, _POOL = "a name", "a pool"
-EXTRACTION = ("fields",)
+EXTRACTION = ("fields", "formats")
 """The settings that say what is taken from a page."""
 
 
@@ -114,6 +115,9 @@ class JobSpec(BaseModel):
     """Drop utm_* and similar parameters from URLs."""
     fields: dict[str, str] = Field(default_factory=dict)
     """What to take from each page: name → CSS selector, `selector@attribute`; `name[]` for a list."""
+    formats: Formats = Field(default_factory=dict)
+    """What to take of each page's content, beside the fields: markdown, text, html, links, metadata. A list, or a
+    mapping that says whether it is of the `main` content or of the whole `page`."""
     headers: dict[str, str] = Field(default_factory=dict, repr=False)
     """Sent with each request of the job; Authorization, Cookie and all others that browsers do not send to everybody
     only to trusted origins. Never shown."""
@@ -210,6 +214,15 @@ class JobSpec(BaseModel):
         if problems:
             raise ValueError("; ".join(problems))
         return fields
+
+    @field_validator("formats")
+    @classmethod
+    def _formats_have_names_of_their_own(cls, formats: Formats, info: ValidationInfo) -> Formats:
+        fields: Mapping[str, Any] = info.data.get("fields") or {}
+        names = {name.strip().removesuffix("[]") for name in fields}
+        if info.context != STORED and (doubles := [name for name in formats if name in names]):
+            raise ValueError(f"there is a field {doubles[0]!r} too: give it another name")
+        return formats
 
     @field_validator("headers")
     @classmethod

@@ -49,6 +49,11 @@ class Wanted:
         return (*queries, Query(self.require)) if self.require else queries
 
     @property
+    def content(self) -> bool:
+        """Is the page looked at as a whole?"""
+        return self.extractor.content is not None
+
+    @property
     def base(self) -> Base:
         """Of the page's links, unless it names another."""
         return _base_of(self.url, self.drop_tracking)

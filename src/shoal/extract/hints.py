@@ -21,15 +21,32 @@ class Hint(Enum):
 
 
 UNSEEN = frozenset(
-    ("script", "style", "noscript", "template", "svg", "math", "iframe", "object", "embed", "canvas", "head", "button")
-    + ("input", "select", "textarea", "option", "label", "audio", "video", "map", "dialog", "datalist", "progress")
-    + ("amp-sidebar", "amp-ad", "amp-consent", "amp-analytics", "amp-social-share", "amp-iframe", "amp-embed")
+    (
+        *(
+            "script",
+            "style",
+            "noscript",
+            "template",
+            "svg",
+            "math",
+            "iframe",
+            "object",
+            "embed",
+            "canvas",
+            "head",
+            "button",
+        ),
+        *("input", "select", "textarea", "option", "label", "audio", "video", "map", "dialog", "datalist", "progress"),
+        *("amp-sidebar", "amp-ad", "amp-consent", "amp-analytics", "amp-social-share", "amp-iframe", "amp-embed"),
+    )
 )
 """Elements that hold nothing to read, whatever is in them."""
 _REST_TAGS = frozenset(("nav", "footer", "aside", "menu"))
 _REST_ROLES = frozenset(
-    ("navigation", "banner", "contentinfo", "complementary", "search", "dialog", "alertdialog", "menu", "menubar")
-    + ("toolbar", "alert", "tablist")
+    (
+        *("navigation", "banner", "contentinfo", "complementary", "search", "dialog", "alertdialog", "menu", "menubar"),
+        *("toolbar", "alert", "tablist"),
+    )
 )
 _NEVER = frozenset(("body", "html", "main", "h1", "pre", "code"))
 _MAX_NAME = 300
@@ -46,7 +63,9 @@ _REST = re.compile(
     r"|jump|print|references|copyright|disclosure|disclaimer|navigation|toolbar|breaking|ticker|noprint|gutter|linenos?"
     r"|lineno|linenumbers|teaser|aside)(?:$|[\s_-])",
 )
-_COMMENT = re.compile(r"comment(?!ary)|disqus|kommentar|comentario|(?:^|[\s_-])(?:respond|replies|reactions)(?:$|[\s_-])")
+_COMMENT = re.compile(
+    r"comment(?!ary)|disqus|kommentar|comentario|(?:^|[\s_-])(?:respond|replies|reactions)(?:$|[\s_-])"
+)
 _NOTE = re.compile(
     r"byline|author|signature|profile|posted|publish|dateline|timestamp|post-?meta|entry-?(?:meta|date|footer|foot)"
     r"|rating|votes?|credit|views|read-?time|reading|last-?updated|edit-?this|permalink|action-?bar|stat-?block|online"

@@ -69,7 +69,9 @@ def main_content(page: Outline, title: str = "") -> MainContent:
 
 def _rest_of(body: Part, parts: Sequence[Part]) -> set[int]:
     """Parts that are something else by their names, unless they hold what is to be read of the page."""
-    said = {hint: sum(part.good for part in parts if part.hint is hint and not _is_within(part, hint)) for hint in _BOXES}
+    said = {
+        hint: sum(part.good for part in parts if part.hint is hint and not _is_within(part, hint)) for hint in _BOXES
+    }
     readers = body.good - sum(said.values()) < _ENOUGH
     rest: set[int] = set()
     for part in parts:

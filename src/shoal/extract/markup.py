@@ -19,7 +19,12 @@ Join = Callable[[str], str | None]
 """A link as written → the absolute URL, if it is one."""
 
 _MARKDOWN = ConversionOptions(
-    heading_style="atx", bullets="-", extract_metadata=False, code_block_style="backticks", autolinks=False
+    heading_style="atx",
+    bullets="-",
+    extract_metadata=False,
+    code_block_style="backticks",
+    autolinks=False,
+    compact_tables=True,
 )
 _BLOCKS = {
     **{tag: tag for tag in (*HEADINGS, "p", "ul", "ol", "li", "dl", "dt", "dd", "blockquote", "figure", "figcaption")},

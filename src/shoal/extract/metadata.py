@@ -1,16 +1,19 @@
 """What a page says about itself: title, author, times and the like, from JSON-LD, OpenGraph and meta elements.
 
-The more exact source wins: JSON-LD of an article before OpenGraph, that before plain elements. What nobody says is None.
+The more exact source wins: JSON-LD of an article before OpenGraph, that before plain elements. What is unsaid is None.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, cast
 
+from dateutil.parser import parse as parse_date
 from selectolax.lexbor import LexborHTMLParser
 
+from shoal.core.redact import encodable
 from shoal.extract.markup import Join
 
 NAMES = (
@@ -28,6 +31,9 @@ MAX_LD_CHARS = 200_000
 MAX_LD_OBJECTS = 500
 """Objects in all of them."""
 MAX_KEYWORDS = 100
+_DATE_CHARS = 60
+_DAYS = (datetime(2000, 1, 1), datetime(2001, 2, 2))
+"""Two days of which nothing is the same."""
 
 Said = Mapping[str, str]
 """Name or property of a meta element, lower case → content."""
@@ -72,12 +78,37 @@ def metadata_of(tree: LexborHTMLParser, join: Join) -> dict[str, Any]:
     found["title"] = found["title"] or _text_at(tree, "title") or _text_at(tree, "h1")
     found["language"] = _language(tree) or found["language"] or _locale(said)
     found["site_name"] = _meta(said, "site_name") or _publisher(thing, objects)
-    found["canonical"] = _absolute(_attribute(tree, 'link[rel~="canonical" i][href]', "href") or said.get("og:url"), join)
+    found["canonical"] = _absolute(
+        _attribute(tree, 'link[rel~="canonical" i][href]', "href") or said.get("og:url"), join
+    )
     found["image"] = _absolute(found["image"], join)
-    found["published"] = found["published"] or _attribute(tree, "time[datetime]", "datetime")
+    found["published"] = date_of(found["published"] or _attribute(tree, "time[datetime]", "datetime"))
+    found["modified"] = date_of(found["modified"])
     found["keywords"] = _keywords(_first(thing, ("keywords",)) or _meta(said, "keywords"))
     found["type"] = _kind(thing) or found["type"]
     return found
+
+
+def date_of(text: str | None) -> str | None:
+    """A time as ISO 8601, however a page writes it; None when it does not name a day."""
+    text = (text or "").strip()[:_DATE_CHARS]
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return _read_date(text)
+    return text
+
+
+def _read_date(text: str) -> str | None:
+    """What it leaves open would be taken from somewhere: then it is no date."""
+    try:
+        first, second = (parse_date(text, default=day, tzinfos=lambda _name, offset: offset) for day in _DAYS)
+    except (ValueError, OverflowError, TypeError):
+        return None
+    if first != second:
+        return None
+    plain = not (first.hour or first.minute or first.second or first.tzinfo)
+    return first.date().isoformat() if plain else first.isoformat()
 
 
 def _metas(tree: LexborHTMLParser) -> dict[str, str]:
@@ -138,7 +169,7 @@ def _first(thing: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 def _text(value: Any, depth: int = 0) -> str | None:
     """A value of JSON-LD in words: a text, the name or URL of an object, or those of a list."""
     if isinstance(value, str):
-        return " ".join(value.split())[:MAX_CHARS] or None
+        return " ".join(encodable(value[: 2 * MAX_CHARS]).split())[:MAX_CHARS] or None
     if depth > 2:
         return None
     if isinstance(value, dict):
@@ -151,13 +182,13 @@ def _text(value: Any, depth: int = 0) -> str | None:
 
 
 def _publisher(thing: Mapping[str, Any], objects: list[dict[str, Any]]) -> str | None:
-    site = next((each for each in objects if "WebSite" in _kinds(each)), {})
+    site = next((each for each in objects if "WebSite" in _kinds(each)), dict[str, Any]())
     return _text(thing.get("publisher")) or _text(site.get("name"))
 
 
 def _keywords(value: Any) -> list[str]:
     words = value.split(",") if isinstance(value, str) else cast("list[Any]", value) if isinstance(value, list) else []
-    texts = [" ".join(word.split())[:200] for word in words[:MAX_KEYWORDS] if isinstance(word, str)]
+    texts = [_text(word[:200]) for word in words[:MAX_KEYWORDS] if isinstance(word, str)]
     return [text for text in dict.fromkeys(texts) if text]
 
 

@@ -14,16 +14,51 @@ from selectolax.lexbor import LexborNode
 
 from shoal.extract.hints import UNSEEN, Hint, hint_of, is_hidden
 
-MAX_PARTS = 100_000
+MAX_PARTS = 50_000
 """Elements and texts of a page that are looked at."""
 MAX_DEPTH = 100
 """Elements within each other; deeper ones count as text of these."""
 RUN = "#run"
 
 _INLINE = frozenset(
-    ("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i")
-    + ("img", "ins", "kbd", "mark", "nobr", "picture", "q", "rp", "rt", "ruby", "s", "samp", "small", "source", "span")
-    + ("strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr", "amp-img")
+    (
+        *(
+            "a",
+            "abbr",
+            "acronym",
+            "b",
+            "bdi",
+            "bdo",
+            "big",
+            "br",
+            "cite",
+            "code",
+            "data",
+            "del",
+            "dfn",
+            "em",
+            "font",
+            "i",
+        ),
+        *(
+            "img",
+            "ins",
+            "kbd",
+            "mark",
+            "nobr",
+            "picture",
+            "q",
+            "rp",
+            "rt",
+            "ruby",
+            "s",
+            "samp",
+            "small",
+            "source",
+            "span",
+        ),
+        *("strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr", "amp-img"),
+    )
 )
 HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _KEPT = ("href", "src", "alt", "class", "id", "data-src", "srcset", "start", "colspan", "rowspan")
@@ -79,7 +114,7 @@ class Part:
 
     def walk(self) -> Iterator[Part]:
         """It and all parts in it, in order."""
-        stack = [self]
+        stack: list[Part] = [self]
         while stack:
             top = stack.pop()
             yield top

@@ -21,6 +21,8 @@ LIGHT_BYTES = 256 << 10
 """A page up to this size can be light."""
 LIGHT_TAGS = 3_000
 """Nested in each other, so many take a parser 25 ms."""
+CONTENT_TAGS = 1_500
+"""Of a page whose content is looked at part by part: 15 µs for an element or a text."""
 LIGHT_STEPS = 5_000_000
 """Of selectors, from one element to another, and of the taking of texts: 5 ns each."""
 LIGHT_NS = 40_000_000
@@ -66,13 +68,18 @@ class Query:
     """Is the text taken of every element that it finds? Elements in each other have it once more each."""
 
 
-def is_light(body: bytes, queries: Iterable[Query] = (), *, scale: int = 1) -> bool:
-    """May this be read where others wait? Where nobody waits, a page may be so many times larger."""
+def is_light(body: bytes, queries: Iterable[Query] = (), *, scale: int = 1, content: bool = False) -> bool:
+    """May this be read where others wait? Where nobody waits, a page may be so many times larger.
+
+    Its `content` as a whole takes longer than its links and fields.
+    """
     if len(body) > LIGHT_BYTES * scale:
         return False
     if len(body) > _FEATHER:
         tags = body.count(b"<")
-        if tags > LIGHT_TAGS * scale or not _has_light_tags(body, tags, LIGHT_NS * scale):
+        if tags > (CONTENT_TAGS if content else LIGHT_TAGS) * scale or not _has_light_tags(
+            body, tags, LIGHT_NS * scale
+        ):
             return False
     wanted = tuple(queries)
     return not wanted or _steps(wanted, body.count(b"<") - body.count(b"</")) <= LIGHT_STEPS * scale

@@ -113,8 +113,8 @@ def source_of(
 
 
 def _are_closed(spec: JobSpec) -> bool:
-    """Fields are all that there is; what else takes items names their parts as it likes."""
-    return all(name == "fields" or not getattr(spec, name) for name in EXTRACTION)
+    """Fields and formats are all that there is; what else takes items names their parts as it likes."""
+    return all(name in ("fields", "formats") or not getattr(spec, name) for name in EXTRACTION)
 
 
 def _limit_for(batch: Batch, limit: int) -> int:

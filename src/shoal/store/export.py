@@ -40,7 +40,7 @@ _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def item_columns(spec: JobSpec) -> tuple[str, ...]:
-    return ("url", *(field.name for field in parse_fields(spec.fields)))
+    return ("url", *(field.name for field in parse_fields(spec.fields)), *spec.formats)
 
 
 def item_record(item: ItemRow) -> Record:

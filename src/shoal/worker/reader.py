@@ -58,7 +58,7 @@ class Reader:
 
     async def read(self, body: bytes, wanted: Wanted) -> Findings:
         """What is wanted of a page; raises FetchError when that cannot be read within bounds."""
-        if is_light(body, wanted.queries):
+        if is_light(body, wanted.queries, content=wanted.content):
             return find(body, wanted)
         apart.check_size(body)
         site = registrable_domain(wanted.host)
