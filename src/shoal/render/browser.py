@@ -98,6 +98,7 @@ class Browser:
         self._leader = 0
         self._profile: Path | None = None
         self._artifacts: Path | None = None
+        self._devices: Mapping[str, Mapping[str, Any]] = {}
         self._births = dict[int, str]()
         """Process id → when it started, of the tree: also of those that have lost their parents since."""
         self._renderers = set[int]()
@@ -159,8 +160,10 @@ class Browser:
 
     @property
     def devices(self) -> Mapping[str, Mapping[str, Any]]:
-        """What Playwright knows about devices."""
-        return cast("Any", self._playwright).devices if self._playwright else {}
+        """What Playwright knows about devices; it makes this list anew for each who asks, which takes milliseconds."""
+        if self._playwright and not self._devices:
+            self._devices = cast("Any", self._playwright).devices
+        return self._devices
 
     @property
     def version(self) -> str:
