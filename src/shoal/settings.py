@@ -62,7 +62,9 @@ class Settings(BaseModel):
     stall_seconds: float = Field(default=30.0, ge=1)
     """A worker that takes no work for this long, although there is some and a process is free, is started anew."""
     max_body: int = Field(default=64_000_000, ge=1_000, le=1_000_000_000)
-    """The most bytes of a body that a job may ask for; worker processes hold as many for each socket."""
+    """The most bytes of a body that a job may ask for."""
+    bodies_bytes: int = Field(default=256_000_000, ge=16_000_000)
+    """Bytes of bodies above a megabyte that a worker process has room for at once; further ones wait."""
     segment_bytes: int = Field(default=256_000_000, ge=1_000_000)
     """A WARC segment is closed at this size."""
     recycle_megabytes: int = Field(default=512, ge=64)

@@ -115,10 +115,18 @@ def line(status: JobStatus, speed: Speed, note: str = "") -> str:
     if why := note or explain(status.troubles):
         parts.append(why)
     elif c.queued and not c.leased and not speed.pages_per_second and status.elapsed.total_seconds() > QUIET_S:
-        parts.append("nothing may be asked now (why: shoal hosts)")
+        parts.append(_why_quiet(status))
     if (left := speed.seconds_left(status)) is not None:
         parts.append(f"about {human_seconds(left)} left")
     return ", ".join(parts)
+
+
+def _why_quiet(status: JobStatus) -> str:
+    """Nothing is fetched, although there is work: mostly because a host rests that could not be asked."""
+    tried = {name.partition(":")[2]: count for name, count in status.reasons.items() if name.startswith("retry:")}
+    if tried:
+        return f"to be tried again soon, after {max(tried, key=lambda name: tried[name])} (more: shoal hosts)"
+    return "nothing may be asked now (why: shoal hosts)"
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +16,7 @@ from shoal.core.proxies import Proxy
 from shoal.core.url import Url
 from shoal.errors import FetchError
 from shoal.fetch.answers import MAX_HEAD_BYTES
+from shoal.fetch.budget import SMALL_BODY, Budget
 from shoal.fetch.guard import Guard
 from shoal.fetch.outcomes import FAILURES, classify
 from shoal.fetch.port import FetchLimits, Response
@@ -37,14 +38,18 @@ MAX_HEADER_BYTES = 32_768
 MAX_HEADERS = 256
 """Trailers count as well. Until a head is complete, this many of the longest are what a server can make us hold."""
 _PLAIN = Options()
+MakeRoom = Callable[[int], Awaitable[None]]
 KEEPALIVE_S = 30.0
 
 
 class HttpClient:
     """One per event loop; keeps connections alive between fetches."""
 
-    def __init__(self, user_agent: str, guard: Guard, tls: ssl.SSLContext | None = None) -> None:
-        """`tls`: whom to trust, when it is not those whom the system trusts."""
+    def __init__(
+        self, user_agent: str, guard: Guard, tls: ssl.SSLContext | None = None, budget: Budget | None = None
+    ) -> None:
+        """`tls`: whom to trust, when it is not those whom the system trusts; `budget`: for large bodies."""
+        self._budget = budget or Budget()
         self._user_agent = user_agent
         self._guard = guard
         self._tls: ssl.SSLContext | bool = tls or True
@@ -67,10 +72,10 @@ class HttpClient:
             return await self._fetch_through(proxy, url, headers, limits)
         passage = Passage()
         try:
-            async with asyncio.timeout(limits.total.total_seconds()):  # for the name, too
+            async with asyncio.timeout(limits.total.total_seconds()) as deadline:  # for the name, too
                 await self._guard.check(url.hostname, local=local)
                 session = self._session_for_local() if local else self._session
-                return await self._get(session, url, headers, limits, passage)
+                return await self._get(session, url, headers, limits, passage, deadline)
         except FAILURES as exc:
             raise classify(exc, answered=passage.answered) from exc
 
@@ -102,11 +107,11 @@ class HttpClient:
         try:
             # It may know names that we do not; and of one that we know, take any address.
             check = self._guard.check if proxy.scheme == "socks5" else self._guard.check_all
-            async with asyncio.timeout(limits.total.total_seconds()):
+            async with asyncio.timeout(limits.total.total_seconds()) as deadline:
                 await _unless_unknown(check(url.hostname))
                 async with self._ways.through(proxy, passage) as (session, options):
                     sent = {**headers, **login_headers(proxy, url)}
-                    response = await self._get(session, url, sent, limits, passage, options)
+                    response = await self._get(session, url, sent, limits, passage, deadline, options)
         except (*FAILURES, *WAY_ERRORS) as exc:
             error = blame(exc, passage, proxy, url) or classify(exc, answered=passage.answered)
             raise error from exc
@@ -121,6 +126,7 @@ class HttpClient:
         headers: Mapping[str, str],
         limits: FetchLimits,
         passage: Passage,
+        deadline: asyncio.Timeout,
         options: Options = _PLAIN,
     ) -> Response:
         started = time.perf_counter()
@@ -133,9 +139,17 @@ class HttpClient:
         ) as answer:
             passage.answered = True
             _check_head(answer)
-            body = await _read(answer, limits)
+            body = await _read(answer, limits, lambda size: self._make_room(size, deadline))
             elapsed = timedelta(seconds=time.perf_counter() - started)
             return Response(url, answer.status, answer.reason or "", answer.raw_headers, body, elapsed)
+
+    async def _make_room(self, size: int, deadline: asyncio.Timeout) -> None:
+        """For a large body; the host is not to blame for the time that takes."""
+        clock, until = asyncio.get_running_loop().time, deadline.when()
+        left = None if until is None else until - clock()
+        deadline.reschedule(None)
+        await self._budget.hold(size)
+        deadline.reschedule(None if left is None else clock() + left)
 
     def _make_session(self, connector: aiohttp.TCPConnector, *traces: aiohttp.TraceConfig) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
@@ -153,7 +167,7 @@ class HttpClient:
         timeout = self._timeouts.get(limits)
         if timeout is None:
             timeout = aiohttp.ClientTimeout(
-                total=limits.total.total_seconds(),
+                total=None,  # that is ours
                 sock_connect=limits.connect.total_seconds(),
                 sock_read=limits.first_byte.total_seconds(),
             )
@@ -185,15 +199,18 @@ def _check_head(answer: aiohttp.ClientResponse) -> None:
         raise FetchError("bad_http", f"{answer.status} is not a status of HTTP")
 
 
-async def _read(answer: aiohttp.ClientResponse, limits: FetchLimits) -> bytes:
+async def _read(answer: aiohttp.ClientResponse, limits: FetchLimits, make_room: MakeRoom) -> bytes:
     length = answer.content_length
     if length is not None and length <= limits.max_body:
+        if length > SMALL_BODY:
+            await make_room(_room_for(answer, length, limits))
         return await answer.read()
     if length is not None and not limits.truncate:
         answer.close()
         raise FetchError("too_large", f"a body of {length} bytes; at most {limits.max_body} are taken")
     parts: list[bytes] = []
     size = 0
+    has_room = False
     async for part in answer.content.iter_any():
         size += len(part)
         parts.append(part)
@@ -202,4 +219,12 @@ async def _read(answer: aiohttp.ClientResponse, limits: FetchLimits) -> bytes:
             if not limits.truncate:
                 raise FetchError("too_large", f"a body of more than {limits.max_body} bytes")
             break
+        if size > SMALL_BODY and not has_room:
+            has_room = True
+            await make_room(_room_for(answer, limits.max_body, limits))
     return b"".join(parts)[: limits.max_body]
+
+
+def _room_for(answer: aiohttp.ClientResponse, length: int, limits: FetchLimits) -> int:
+    """That such a body takes at most, with what is unpacked from it."""
+    return length + (limits.max_body if "Content-Encoding" in answer.headers else 0)

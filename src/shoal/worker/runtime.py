@@ -18,6 +18,7 @@ from types import FrameType
 import uvloop
 
 from shoal.core.model import Lane
+from shoal.fetch.budget import Budget
 from shoal.fetch.guard import Guard
 from shoal.fetch.http import HttpClient
 from shoal.fetch.robots_cache import RobotsCache
@@ -245,4 +246,4 @@ async def _make_client(settings: Settings) -> Flights:
             age=timedelta(minutes=settings.browser_recycle_minutes),
         )
         renderer = BrowserRenderer(limits, guard, lambda: find_browser(settings.browser), settings.user_agent)
-    return Flights(HttpClient(settings.user_agent, guard), renderer)
+    return Flights(HttpClient(settings.user_agent, guard, budget=Budget(settings.bodies_bytes)), renderer)

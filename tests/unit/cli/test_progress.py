@@ -216,6 +216,11 @@ def test_no_time_left_is_told_just_after_a_gap_in_what_is_known() -> None:
     assert speed.seconds_left(done(31.0, 31, queued=500)) is None
 
 
+def test_what_was_tried_in_vain_is_named_while_nothing_is_fetched() -> None:
+    status = replace(at(20, Counters(admitted=5, queued=5)), reasons={"retry:connect_refused": 2, "retry:http_503": 1})
+    assert line(status, Speed()).endswith("to be tried again soon, after connect_refused (more: shoal hosts)")
+
+
 def test_a_note_is_said_in_place_of_a_guess() -> None:
     status = at(20, Counters(admitted=5, queued=5))
     assert line(status, Speed()).endswith("nothing may be asked now (why: shoal hosts)")
