@@ -246,7 +246,7 @@ def test_everything_that_is_wrong_is_told_at_once_with_its_place(each: Desk) -> 
     )
     assert set(found) == {
         *("urls.1", "urls.3", "urls.4", "urls.5", "follw", "retires", "wholly unknown", "rate", "parallel"),
-        *("depth", "lane", "labels.1", "deny", "fields", "headers", "hosts"),
+        *("depth", "lane", "labels.1", "deny", "fields.title", "headers", "hosts"),
     }
     assert found["follw"] == "there is no such setting; did you mean 'follow'?"
     assert found["retires"] == "there is no such setting; did you mean 'retries'?"

@@ -7,8 +7,9 @@ import inspect
 from itertools import pairwise
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema, model_validator
 
+from shoal.api.field_schema import EACH_SCHEMA, FIELDS_SCHEMA
 from shoal.core.browsing import Browsing
 from shoal.core.model import Engine, JobState, Lane
 from shoal.core.proxies import PoolName
@@ -194,6 +195,8 @@ class AuditQuery(Query):
 
 
 Text = Annotated[str, Field(max_length=2_000)]
+Fields = Annotated[dict[str, Any], WithJsonSchema(FIELDS_SCHEMA)]
+Each = Annotated[str | dict[str, Any] | None, WithJsonSchema(EACH_SCHEMA)]
 
 
 def _describe(schema: dict[str, Any]) -> None:
@@ -208,7 +211,12 @@ def _describe(schema: dict[str, Any]) -> None:
             "urls": ["https://books.example/"],
             "pages": 500,
             "rate": "30/m",
-            "fields": {"title": "h1", "image": "img@src", "tags[]": ".tag"},
+            "fields": {
+                "title": "h1",
+                "image": "img@src",
+                "tags[]": ".tag",
+                "price": {"css": ".price", "type": "money"},
+            },
             "labels": ["nightly"],
         }
     ]
@@ -219,7 +227,8 @@ class JobBody(JobSpec):
 
     model_config = ConfigDict(json_schema_extra=_describe)
 
-    fields: dict[str, Text] = Field(default_factory=dict, max_length=200)
+    each: Each = None
+    fields: Fields = Field(default_factory=dict, validate_default=True)
     headers: dict[str, Text] = Field(default_factory=dict, max_length=50)
     hosts: tuple[str, ...] = Field(default=(), max_length=1_000)
     trusted: tuple[str, ...] = Field(default=(), max_length=1_000)
@@ -282,7 +291,8 @@ class ScrapeBody(Exact):
     url: str = Field(max_length=8_192)
     name: Name = ""
     labels: tuple[Label, ...] = Field(default=(), max_length=20)
-    fields: dict[str, str] = Field(default_factory=dict)
+    each: Each = None
+    fields: Fields = Field(default_factory=dict)
     headers: dict[str, str] = Field(default_factory=dict)
     robots: bool = True
     proxies: Pool = Field(default=None, description="Fetch through a pool of proxies that the operator has defined.")

@@ -66,7 +66,13 @@ Host = Annotated[
 FieldOption = Annotated[
     list[str] | None,
     typer.Option("--field", envvar="SHOAL_FIELD", rich_help_panel=_JOB,
-                 help="Take NAME=SELECTOR from each page: title=h1, image=img@src, 'tags\\[]=.tag' for a list."),
+                 help="Take NAME=SELECTOR from each page: title=h1, image=img@src, price:money=.price, name=//h1, "
+                      "'name=json:items\\[0].name'; 'tags\\[]=.tag' for a list."),
+]  # fmt: skip
+Each = Annotated[
+    str | None,
+    typer.Option("--each", envvar="SHOAL_EACH", rich_help_panel=_JOB,
+                 help="Take an item for each element that this finds, such as .card, or json:items; fields are in it."),
 ]  # fmt: skip
 TakeOption = Annotated[
     list[str] | None,

@@ -54,6 +54,7 @@ def crawl(
     host: opt.Host = None,
     field: opt.FieldOption = None,
     take: opt.TakeOption = None,
+    each: opt.Each = None,
     name: opt.Name = None,
     header: opt.Header = None,
     drop_tracking: opt.DropTracking = None,
@@ -86,19 +87,15 @@ def crawl(
 
     shoal crawl https://books.example/ --pages 500 --field title=h1 --field price=.price -o books.jsonl
 
-    shoal crawl https://shop.example/ --auto --wait .price --field price=.price
-
     shoal crawl https://blog.example/ --take markdown --take metadata -o posts.jsonl
-
-    shoal crawl -j job.yaml
     """
     flags: dict[str, Any] = {
         "urls": urls, "pages": pages, "depth": depth, "allow": allow, "deny": deny, "hosts": host, "name": name,
         "drop_tracking": drop_tracking, "nofollow": nofollow, "rate": rate, "parallel": _number_or_word(parallel),
         "robots": robots, "retries": retries, "timeout": timeout, "lane": lane, "archive": archive,
         "bytes": most_bytes, "seconds": most_seconds, "host_pages": host_pages, "host_bytes": host_bytes,
-        "host_seconds": host_seconds, "noindex": noindex, "weight": weight,
-        "proxies": proxies, "keep": keep, "engine": _engine(browser=browser, auto=auto), "formats": take,
+        "host_seconds": host_seconds, "noindex": noindex, "weight": weight, "each": each, "proxies": proxies,
+        "keep": keep, "engine": _engine(browser=browser, auto=auto), "formats": take,
     }  # fmt: skip
     asked = _asked(flags["engine"], job, wait=wait, screenshot=screenshot, pdf=pdf)
     spec = make_spec(job, flags, field or (), header or (), proxy or (), asked)
@@ -111,6 +108,7 @@ def scrape(
     job: opt.JobFile = None,
     field: opt.FieldOption = None,
     take: opt.TakeOption = None,
+    each: opt.Each = None,
     name: opt.Name = None,
     header: opt.Header = None,
     drop_tracking: opt.DropTracking = None,
@@ -151,7 +149,7 @@ def scrape(
         "urls": [written.url for written in listed], "name": name, "drop_tracking": drop_tracking, "rate": rate,
         "parallel": _number_or_word(parallel), "robots": robots, "retries": retries, "timeout": timeout,
         "lane": lane, "archive": archive, "follow": False, "proxies": proxies,
-        "noindex": noindex, "bytes": most_bytes, "seconds": most_seconds, "weight": weight,
+        "noindex": noindex, "bytes": most_bytes, "seconds": most_seconds, "weight": weight, "each": each,
         "keep": keep, "engine": _engine(browser=browser, auto=auto), "formats": take,
     }  # fmt: skip
     asked = _asked(flags["engine"], job, wait=wait, screenshot=screenshot, pdf=pdf)

@@ -1,13 +1,13 @@
-"""Simple fields: `name=selector`, `name=selector@attribute`, `name[]=selector` for a list.
+"""The short form of a field: `NAME[]:TYPE=SOURCE:EXPRESSION@ATTRIBUTE`; a name and an expression are enough.
 
-The same short form stands on the command line (`--field image=img@src`) and, split at the equals sign, in a job file
-(`image: img@src`).
+The same short form stands on the command line (`--field price:money=.price`) and, split at the equals sign, in a job
+file (`price:money: .price`). What it cannot say, a mapping can: `core/rules.py` reads both.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
@@ -15,36 +15,59 @@ from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 from shoal.errors import BadSpec
 
 MAX_JOB_FIELDS = 200
-"""Of a job."""
+"""Of a job, with those of nested objects."""
 MAX_SELECTOR_CHARS = 1_000
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
+SOURCES = ("css", "xpath", "json", "jsonld", "microdata", "opengraph")
+"""What may stand before a colon, and say in which language the rest is."""
+TYPES = ("text", "number", "integer", "money", "date", "url", "bool", "json")
+ITSELF = "."
+"""The element that the field belongs to."""
+
+_KEY = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)(?P<many>\[\])?(?::(?P<type>[A-Za-z]+))?")
+_SOURCE = re.compile(rf"(?P<source>{'|'.join(SOURCES)})\s*:\s*(?P<rest>.*)", re.DOTALL)
 _ATTRIBUTE = re.compile(r"@([A-Za-z_:][A-Za-z0-9_.:-]*)\Z")
+_XPATH = ("/", "(", "./", "..")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """One value, or list of values, to take from a page."""
+class Key:
+    """What the name of a field says."""
 
     name: str
-    selector: str
-    attribute: str | None = None
     many: bool = False
+    type: str = ""
 
 
-def parse_field(name: str, expression: str) -> Field:
-    """A field from its name (`tags[]`) and expression (`.tag`, `img@src`)."""
-    plain = name.strip().removesuffix("[]")
-    if not _NAME.match(plain):
-        raise BadSpec(f"field name {name!r}: use letters, digits and _ (and [] at the end for a list)")
-    text = expression.strip()
-    attribute = _ATTRIBUTE.search(text)
-    selector = text[: attribute.start()].strip() if attribute else text
-    _check(plain, selector)
-    return Field(plain, selector, attribute[1].lower() if attribute else None, name.strip().endswith("[]"))
+def parse_key(text: str) -> Key:
+    """`prices[]:money` → a list of money by the name of `prices`; raises BadSpec."""
+    match = _KEY.fullmatch(text.strip())
+    if match is None:
+        raise BadSpec(
+            f"field name {text[:100]!r}: use letters, digits and _ (and [] at the end for a list, :TYPE for a type)"
+        )
+    return Key(match["name"], bool(match["many"]), match["type"] or "")
 
 
-def parse_fields(fields: Mapping[str, str]) -> tuple[Field, ...]:
-    return tuple(parse_field(name, expression) for name, expression in fields.items())
+def field_names(keys: Iterable[str]) -> tuple[str, ...]:
+    """The names alone, in their order."""
+    return tuple(parse_key(key).name for key in keys)
+
+
+def parse_expression(text: str, *, within_json: bool = False) -> dict[str, str]:
+    """The settings of a rule that a short text stands for: `img@src` → css and attribute."""
+    text = text.strip()
+    if match := _SOURCE.match(text):
+        source, rest = match["source"], match["rest"].strip()
+    elif within_json:
+        source, rest = "json", text
+    else:
+        source, rest = ("xpath" if text.startswith(_XPATH) else "css"), text
+    if source != "css":
+        return {source: rest}
+    attribute = _ATTRIBUTE.search(rest)
+    selector = rest[: attribute.start()].strip() if attribute else rest
+    settings = {} if (attribute and not selector) or selector == ITSELF else {"css": selector}
+    return {**settings, "attribute": attribute[1].lower()} if attribute else settings
 
 
 def split_option(option: str) -> tuple[str, str]:
@@ -63,10 +86,3 @@ def check_selector(selector: str) -> None:
         LexborHTMLParser("").css(selector)
     except SelectolaxError as exc:
         raise BadSpec(f"{selector!r} is not a CSS selector that can be parsed") from exc
-
-
-def _check(name: str, selector: str) -> None:
-    try:
-        check_selector(selector)
-    except BadSpec as exc:
-        raise BadSpec(f"field {name!r}: {exc}") from exc

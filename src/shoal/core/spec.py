@@ -7,7 +7,6 @@ that was probably meant.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -27,15 +26,16 @@ from pydantic import (
 from shoal.core.browsing import VERBS, Browsing
 from shoal.core.content import Formats
 from shoal.core.egress import is_loopback
-from shoal.core.field import MAX_JOB_FIELDS, parse_field
+from shoal.core.field import field_names
 from shoal.core.model import Engine, Lane, queue_name
 from shoal.core.pattern import BadPattern, compile_pattern
 from shoal.core.proxies import PoolName, ProxyPool
 from shoal.core.redact import HIDDEN, is_plain_header, without_bare_login
+from shoal.core.rules import BadRules, read_rules
 from shoal.core.url import Url, parse
 from shoal.core.values import STORED, Duration, Keep, Label, Parallel, Rate, Size, no_boolean
 from shoal.core.values import read_rate as read_rate
-from shoal.errors import BadSpec, BadUrl, InputError
+from shoal.errors import BadSpec, BadUrl
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MOST_MEANT = 100
@@ -46,7 +46,7 @@ _PLAIN = {"tuple_type": "a list is needed", "list_type": "a list is needed", "di
 _SECRET_PLACES = ("headers", "proxies", "browser.cookies", "browser.actions")
 """Settings of which a refusal does not repeat what was given; nor of those that these are part of."""
 _NAME, _POOL = "a name", "a pool"
-EXTRACTION = ("fields", "formats")
+EXTRACTION = ("fields", "each", "formats")
 """The settings that say what is taken from a page."""
 
 
@@ -113,8 +113,11 @@ class JobSpec(BaseModel):
     """Leave out pages marked noindex (X-Robots-Tag, meta robots); their links are followed."""
     drop_tracking: bool = False
     """Drop utm_* and similar parameters from URLs."""
-    fields: dict[str, str] = Field(default_factory=dict)
-    """What to take from each page: name → CSS selector, `selector@attribute`; `name[]` for a list."""
+    each: str | dict[str, Any] | None = None
+    """Take many items from a page: one for each element that this selector finds, or `json:items`, with its fields."""
+    fields: dict[str, Any] = Field(default_factory=dict, validate_default=True)
+    """What to take from each page: name → selector, `selector@attribute`, XPath, `json:path`, or a mapping that says
+    more; `name[]` for a list, `name:number` for a type."""
     formats: Formats = Field(default_factory=dict)
     """What to take of each page's content, beside the fields: markdown, text, html, links, metadata. A list, or a
     mapping that says whether it is of the `main` content or of the whole `page`."""
@@ -202,25 +205,17 @@ class JobSpec(BaseModel):
 
     @field_validator("fields")
     @classmethod
-    def _fields_parse(cls, fields: dict[str, str], info: ValidationInfo) -> dict[str, str]:
-        if info.context == STORED:
-            return fields
-        if len(fields) > MAX_JOB_FIELDS:
-            raise ValueError(f"{len(fields)} fields; at most {MAX_JOB_FIELDS} are taken from a page")
-        problems = [problem for name, text in fields.items() if (problem := _problem_of(name, text))]
-        names = Counter(["url", *(name.strip().removesuffix("[]") for name in fields)])
-        doubles = [name for name, count in names.items() if count > 1]
-        problems += [f"field {name!r}: there is another value of this name" for name in doubles]
-        if problems:
-            raise ValueError("; ".join(problems))
+    def _fields_can_be_read(cls, fields: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if info.context != STORED and "each" in info.data:
+            read_rules(fields, info.data["each"])
         return fields
 
     @field_validator("formats")
     @classmethod
     def _formats_have_names_of_their_own(cls, formats: Formats, info: ValidationInfo) -> Formats:
         fields: Mapping[str, Any] = info.data.get("fields") or {}
-        names = {name.strip().removesuffix("[]") for name in fields}
-        if info.context != STORED and (doubles := [name for name in formats if name in names]):
+        names = () if info.context == STORED else field_names(fields)
+        if doubles := [name for name in formats if name in names]:
             raise ValueError(f"there is a field {doubles[0]!r} too: give it another name")
         return formats
 
@@ -291,14 +286,6 @@ def _flaw_of(pattern: str) -> str | None:
     return None
 
 
-def _problem_of(name: str, expression: str) -> str | None:
-    try:
-        parse_field(name, expression)
-    except InputError as exc:
-        return str(exc)
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Flaw:
     """One thing that is wrong with what somebody sent."""
@@ -332,6 +319,11 @@ def flaws_of(exc: ValidationError, values: Mapping[str, Any], model: type[BaseMo
     messages: dict[str, list[str]] = {}
     shown: dict[str, str] = {}
     for error in exc.errors(include_url=False):
+        if isinstance(cause := error.get("ctx", {}).get("error"), BadRules):
+            for place, message in cause.flaws:
+                messages.setdefault(place, []).append(message)
+                shown[place] = ""
+            continue
         place = _place(error["loc"])
         messages.setdefault(place, []).append(_message(dict(error), place, values, model))
         shown[place] = _shown(dict(error), place)

@@ -61,7 +61,8 @@ def read_answer(data: bytes) -> Findings:
     try:
         found: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
         metas, hrefs, items, cut = (tuple(found[name]) for name in ("metas", "hrefs", "items", "cut"))
-        return Findings(found["base"], found["canonical"], metas, hrefs, items, cut, found["render"])
+        notes = {name: dict(found[name]) for name in ("incomplete", "unconverted")}
+        return Findings(found["base"], found["canonical"], metas, hrefs, items, cut, **notes, render=found["render"])
     except (ValueError, KeyError, TypeError) as exc:
         raise too_complex("its reader gave an answer that cannot be understood") from exc
 

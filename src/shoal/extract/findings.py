@@ -5,14 +5,17 @@ Whoever reads, in place or apart, does it with `find`: the same page gives the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from shoal.core.url import Base
+from shoal.extract.allowance import Allowance
+from shoal.extract.document import Document
 from shoal.extract.extractor import Extractor, Item, extractor_of
 from shoal.extract.page import META_NAMES, Html
 from shoal.extract.shell import why_render
-from shoal.extract.weight import Query
+from shoal.extract.weight import Query, is_light
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class Wanted:
     """What the page says to robots."""
     extraction: str = ""
     """Which items: `JobSpec.extraction`."""
+    json: bool = False
+    """Is it JSON, rather than markup?"""
     require: str | None = None
     """Is it asked whether the page needs a browser? Then this selector must be there, if it is any. None: it is not."""
 
@@ -36,6 +41,11 @@ class Wanted:
     def extractor(self) -> Extractor:
         """What takes the items."""
         return extractor_of(self.extraction)
+
+    def is_light(self, body: bytes, *, scale: int = 1) -> bool:
+        """Can it be read where others wait? Where nobody does, a page may be so many times larger."""
+        light = self.json or is_light(body, self.queries, scale=scale, content=self.content)
+        return light and self.extractor.is_quick(body, json=self.json, scale=scale)
 
     @property
     def host(self) -> str:
@@ -83,6 +93,10 @@ class Findings:
     """Records taken from it; one without any value is none."""
     cut: tuple[str, ...] = ()
     """Of what there was more than is read: links, metas, values."""
+    incomplete: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Required fields that were missing, each with how many items were left out for it."""
+    unconverted: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Fields with values that are none of their type, each with how many."""
     render: str = ""
     """Why the page needs a browser; empty when it does not, or when nobody asks."""
 
@@ -92,10 +106,21 @@ NOTHING = Findings()
 
 def find(body: bytes, wanted: Wanted) -> Findings:
     """Read a page here and now."""
+    if wanted.json:
+        document = Document.parse(body, wanted.charset, wanted.base)
+        return _with_notes(Findings(items=wanted.extractor.take(document)), document.allowance)
     html = Html.parse(body, wanted.charset, wanted.base)
     if wanted.require is not None and (why := why_render(html.tree, wanted.require)):
         return Findings(render=why)
     hrefs = html.hrefs(skip_nofollow=wanted.skip_nofollow) if wanted.links else ()
     metas = html.metas(META_NAMES) if wanted.directives else ()
     items = wanted.extractor.take(html)
-    return Findings(html.base_href, html.canonical() or "", tuple(metas), tuple(hrefs), items, tuple(html.cut))
+    found = Findings(html.base_href, html.canonical() or "", tuple(metas), tuple(hrefs), items)
+    return _with_notes(found, html.allowance)
+
+
+def _with_notes(found: Findings, allowance: Allowance) -> Findings:
+    if not (allowance.cut or allowance.incomplete or allowance.unconverted):
+        return found
+    notes = {"incomplete": dict(allowance.incomplete), "unconverted": dict(allowance.unconverted)}
+    return replace(found, cut=tuple(allowance.cut), **notes)

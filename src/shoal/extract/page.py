@@ -1,17 +1,17 @@
-"""One parse of a page, from which links and fields are taken, each up to a cap."""
+"""One parse of a page, from which links and values are taken, each up to a cap."""
 
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from shoal.core.field import Field
 from shoal.core.robots import AGENT_TOKEN
 from shoal.core.url import Base
+from shoal.extract.allowance import Allowance
 from shoal.fetch.decode import decode_text
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/xml", "text/xml", ""})
@@ -29,17 +29,7 @@ MAX_METAS = 100
 """Elements in which a page speaks to robots."""
 MAX_META_CHARS = 1_000
 """Of each of them."""
-MAX_VALUE_CHARS = 100_000
-"""Of one value of a field; a longer one is cut."""
-MAX_VALUES = 10_000
-"""Values of a field that is a list."""
-MAX_TEXT_CHARS = 5_000_000
-"""Of text that values are taken from, of all fields together."""
-MAX_ITEM_CHARS = 1_000_000
-"""Of all values of a page together."""
-_URL_ATTRIBUTES = frozenset({"href", "src", "action", "poster"})
-
-Value = str | list[str] | None
+URL_ATTRIBUTES = frozenset({"href", "src", "action", "poster"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +40,15 @@ class Html:
     base: Base
     base_href: str = ""
     """Of the page's own `<base>`."""
-    cut: dict[str, None] = field(default_factory=dict[str, None])
-    """Of what there was more than was taken."""
-    room: dict[str, int] = field(default_factory=lambda: {"text": MAX_TEXT_CHARS})
-    """How much may still be read."""
+    allowance: Allowance = field(default_factory=Allowance)
+    """How much may still be taken."""
+    memory: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What is made of the page only when it is asked for, and once."""
+
+    @property
+    def cut(self) -> dict[str, None]:
+        """Of what there was more than was taken."""
+        return self.allowance.cut
 
     @classmethod
     def parse(cls, body: bytes, charset: str, base: Base) -> Html:
@@ -95,16 +90,6 @@ class Html:
             self.cut["metas"] = None
         return [(node.attributes.get("content") or "")[:MAX_META_CHARS] for node in nodes[:MAX_METAS]]
 
-    def take(self, fields: Sequence[Field]) -> dict[str, Value]:
-        """The values of the fields; None or an empty list where the page has none."""
-        left = MAX_ITEM_CHARS
-        values: dict[str, Value] = {}
-        for each in fields:
-            found = list(self._within(self._found(each), left))
-            left -= sum(map(len, found))
-            values[each.name] = found if each.many else next(iter(found), None)
-        return values
-
     def _short(self, hrefs: Iterable[str]) -> Iterator[str]:
         left = MAX_HREFS_CHARS
         for href in hrefs:
@@ -114,44 +99,23 @@ class Html:
             left -= len(href)
             yield href
 
-    def _found(self, field: Field) -> Iterator[str]:
-        if field.many:
-            nodes = self.tree.css(field.selector)
-            values = (value for node in nodes if (value := self._of_node(node, field)) is not None)
-            yield from islice(values, MAX_VALUES)
-            if next(values, None) is not None:
-                self.cut["values"] = None
-        elif (node := self.tree.css_first(field.selector)) and (value := self._of_node(node, field)) is not None:
-            yield value
-
-    def _within(self, values: Iterable[str], left: int) -> Iterator[str]:
-        """As much of these as an item may have."""
-        for value in values:
-            most = min(left, MAX_VALUE_CHARS)
-            if len(value) > most:
-                self.cut["values"] = None
-                if left < MAX_VALUE_CHARS:  # the item is full
-                    return
-            yield value[:most]
-            left -= min(len(value), most)
-
-    def _text_of(self, node: LexborNode) -> str:
-        """Elements within each other have the same text once more each."""
-        if self.room["text"] <= 0:
-            self.cut["values"] = None
+    def text_of(self, node: LexborNode) -> str:
+        """With its white space put in order."""
+        if not self.allowance.has_text():
             return ""
         text = node.text()
-        self.room["text"] -= len(text)
-        return text
+        self.allowance.charge(len(text))
+        return " ".join(text.split())
 
-    def _of_node(self, node: LexborNode, field: Field) -> str | None:
-        if field.attribute is None:
-            return " ".join(self._text_of(node).split())
-        value = node.attributes.get(field.attribute)
-        if value is not None and field.attribute in _URL_ATTRIBUTES:
-            url = self.base.join(value) if len(value) <= MAX_HREF_CHARS else None
-            return str(url) if url else value
-        return value
+    def attribute_of(self, node: LexborNode, name: str) -> str | None:
+        """As it is written, or a whole address where it is one."""
+        value = node.attributes.get(name)
+        return self.absolute(value) if value is not None and name in URL_ATTRIBUTES else value
+
+    def absolute(self, value: str) -> str:
+        """The whole address, where there is one."""
+        url = self.base.join(value) if len(value) <= MAX_HREF_CHARS else None
+        return str(url) if url else value
 
 
 def _is_nofollow(node: LexborNode) -> bool:

@@ -15,10 +15,11 @@ from shoal.core.spec import JobSpec
 from shoal.core.url import Base, Url
 from shoal.extract.apart import find_apart
 from shoal.extract.directives import SILENT, Directives, read_directives
+from shoal.extract.document import is_json
+from shoal.extract.extractor import extractor_of
 from shoal.extract.findings import Findings, Wanted, find
 from shoal.extract.links import Links, SortedOut, finish
 from shoal.extract.page import HTML_TYPES
-from shoal.extract.weight import is_light
 from shoal.fetch.port import Response
 
 Onward = Generator[None, None, SortedOut]
@@ -56,8 +57,12 @@ class Trail:
         extraction: str = "",
         require: str | None = None,
     ) -> Wanted | None:
-        """What is to be read of a page, if it is one that can have links and if anything is."""
+        """What is to be read of a page, if it is one that can have links or values, and if anything is."""
         links = self.follows_from(depth)
+        if is_json(media_type):
+            reads = bool(extraction) and extractor_of(extraction).reads_json
+            drop_tracking = self.spec.drop_tracking
+            return Wanted(str(url), charset, drop_tracking, extraction=extraction, json=True) if reads else None
         if media_type not in HTML_TYPES or not (links or extraction or self.heeds_directives or require is not None):
             return None
         spec = self.spec
@@ -91,7 +96,7 @@ class Trail:
         wanted = self.wanted(response.url, depth, response.media_type, response.charset(body))
         if not body or wanted is None:
             return [], 0
-        findings = find(body, wanted) if is_light(body, scale=UNHURRIED) else find_apart(body, wanted)
+        findings = find(body, wanted) if wanted.is_light(body, scale=UNHURRIED) else find_apart(body, wanted)
         base = wanted.base_with(findings.base)
         found = finish(self.onward(response.url, depth, findings, base, self.directives(response, findings)))
         return found.candidates, found.duplicates

@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 
 import orjson
 
-from shoal.core.field import parse_fields
+from shoal.core.field import field_names
 from shoal.core.ledger import Ask
 from shoal.core.redact import encodable
 from shoal.core.spec import JobSpec
@@ -40,7 +40,7 @@ _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def item_columns(spec: JobSpec) -> tuple[str, ...]:
-    return ("url", *(field.name for field in parse_fields(spec.fields)), *spec.formats)
+    return ("url", *field_names(spec.fields), *spec.formats)
 
 
 def item_record(item: ItemRow) -> Record:

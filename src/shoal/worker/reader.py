@@ -17,7 +17,7 @@ from shoal.core.domain import registrable_domain
 from shoal.errors import FetchError
 from shoal.extract import apart
 from shoal.extract.findings import Findings, Wanted, find
-from shoal.extract.weight import LIGHT_BYTES, is_light
+from shoal.extract.weight import LIGHT_BYTES
 from shoal.fetch.port import Response
 from shoal.worker.aside import Aside, TookTooLong
 from shoal.worker.turns import LAST_S, Turns
@@ -58,7 +58,7 @@ class Reader:
 
     async def read(self, body: bytes, wanted: Wanted) -> Findings:
         """What is wanted of a page; raises FetchError when that cannot be read within bounds."""
-        if is_light(body, wanted.queries, content=wanted.content):
+        if wanted.is_light(body):
             return find(body, wanted)
         apart.check_size(body)
         site = registrable_domain(wanted.host)

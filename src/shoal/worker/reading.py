@@ -86,11 +86,25 @@ async def _go_on(
         rows = (ItemRow(context.job, url.fingerprint, n, str(url), item) for n, item in enumerate(findings.items))
         found = replace(found, items=tuple(rows))
     links = await unhurried(context.trail.onward(url, depth, findings, base, says))
-    if cut := dict.fromkeys((*findings.cut, "links") if links.cut else findings.cut):
-        names = {"job": context.job, "request_id": context.request_id, "url": str(url)}
-        log.info("page_cut", cut=",".join(cut), **names)
-        found = replace(found, settlement=replace(found.settlement, reason="page_cut"))
+    cut = dict.fromkeys((*findings.cut, "links") if links.cut else findings.cut)
+    if reason := _partial_reason(context, str(url), findings, tuple(cut)):
+        found = replace(found, settlement=replace(found.settlement, reason=reason))
     return replace(found, candidates=links.candidates, duplicates=links.duplicates)
+
+
+def _partial_reason(context: JobContext, url: str, findings: Findings, cut: tuple[str, ...]) -> str:
+    """What is missing of a page that was read, the worst of it; all of it is logged."""
+    names = {"job": context.job, "request_id": context.request_id, "url": url}
+    if findings.unconverted:
+        log.info("values_unconverted", fields=dict(findings.unconverted), **names)
+    if cut:
+        log.info("page_cut", cut=",".join(cut), **names)
+    if findings.incomplete:
+        log.info("items_incomplete", fields=dict(findings.incomplete), **names)
+        return "item_incomplete"
+    if cut:
+        return "page_cut"
+    return "value_unconverted" if findings.unconverted else ""
 
 
 def _unread(context: JobContext, found: Result, error: FetchError) -> Result:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from shoal.core.field import parse_fields
+from shoal.core.rules import read_rules
 from shoal.core.url import Base
+from shoal.extract.allowance import MAX_ITEM_CHARS, MAX_VALUE_CHARS, MAX_VALUES
 from shoal.extract.page import (
     MAX_HREF_CHARS,
     MAX_HREFS_CHARS,
-    MAX_ITEM_CHARS,
     MAX_LINKS,
     MAX_META_CHARS,
     MAX_METAS,
-    MAX_VALUE_CHARS,
-    MAX_VALUES,
     META_NAMES,
     Html,
-    Value,
 )
+from shoal.extract.takers import fields_of
 from shoal.fetch.decode import find_charset
 
 PAGE = "http://h.example/a/b?q"
@@ -29,8 +29,13 @@ def read(markup: str | bytes, content_type: str = "text/html") -> Html:
     return Html.parse(body, find_charset(content_type, body), Base(PAGE))
 
 
-def take(markup: str | bytes, content_type: str = "text/html", **fields: str) -> dict[str, Value]:
-    return read(markup, content_type).take(parse_fields(fields))
+def values_of(html: Html, fields: dict[str, str]) -> dict[str, Any]:
+    """Whether or not they make an item."""
+    return {field.name: field.take(html.tree.root, html) for field in fields_of(read_rules(fields).fields)}
+
+
+def take(markup: str | bytes, content_type: str = "text/html", **fields: str) -> dict[str, Any]:
+    return values_of(read(markup, content_type), fields)
 
 
 @pytest.mark.parametrize(
@@ -72,9 +77,9 @@ def test_a_page_with_too_many_links_gives_the_first() -> None:
     assert (len(hrefs), hrefs[-1]) == (MAX_LINKS, str(MAX_LINKS - 1))
 
 
-def cut(markup: str, **fields: str) -> tuple[Html, dict[str, Value]]:
+def cut(markup: str, **fields: str) -> tuple[Html, dict[str, Any]]:
     html = read(markup)
-    return html, html.take(parse_fields(fields))
+    return html, values_of(html, fields)
 
 
 def test_what_is_left_out_is_named() -> None:
@@ -194,15 +199,14 @@ def test_values_are_text_with_its_spaces_put_in_order() -> None:
 
 
 def test_a_list_holds_every_match_and_a_missing_one_is_empty() -> None:
-    values = read("<li>1</li><li> </li><li>2").take(parse_fields({"all[]": "li", "none[]": "dt"}))
+    values = values_of(read("<li>1</li><li> </li><li>2"), {"all[]": "li", "none[]": "dt"})
     assert values == {"all": ["1", "", "2"], "none": []}
 
 
 def test_attributes_are_taken_as_they_are() -> None:
     markup = "<p class=' x  y ' data-id=7 hidden>a</p><p>b</p>"
-    values = read(markup).take(
-        parse_fields({"c": "p@class", "d": "p@DATA-ID", "h": "p@hidden", "n": "p@id", "all[]": "p@class"})
-    )
+    fields = {"c": "p@class", "d": "p@DATA-ID", "h": "p@hidden", "n": "p@id", "all[]": "p@class"}
+    values = values_of(read(markup), fields)
     assert values == {"c": " x  y ", "d": "7", "h": None, "n": None, "all": [" x  y "]}
 
 

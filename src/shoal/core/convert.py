@@ -1,0 +1,216 @@
+"""Values of pages as values of programs: numbers, money, dates, truths. What is none of them becomes None.
+
+Without a locale only what can be read in one way is read: `1.234,56` has one meaning, `03/04/2024` has two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from shoal.core.dates import read_date
+
+MAX_CONVERTED_CHARS = 200
+"""Of a text that becomes a number, a sum of money, a date or a truth: longer ones are none."""
+_MOST = 2**63
+"""Integers from here on are more than most programs and databases take."""
+
+_NUMBER = re.compile(r"[+\-\u2212\u2013]?(?:\d+(?:[.,'\u2019]\d+|[\s\u00a0\u202f]\d{3}(?!\d))*|[.,]\d+)")
+"""With what may stand between its digits; a space only before three of them."""
+_SPACES = re.compile(r"[\s\u00a0\u202f'\u2019]")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
+_POINTS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}")
+_EXPONENT = re.compile(r"[+\-]?\d+(?:\.\d+)?[eE][+\-]?\d{1,3}")
+_YES = frozenset(["true", "yes", "on", "1", "y", "ja", "oui", "si", "sí", "sì", "sim", "tak", "ano", "да"])
+_NO = frozenset(["false", "no", "off", "0", "n", "nein", "non", "não", "nie", "ne", "нет"])
+_CODE = re.compile(r"(?<![A-Za-z])[A-Z]{3}(?![A-Za-z])")
+_SYMBOLS = {
+    "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR", "₽": "RUB", "₩": "KRW", "₺": "TRY", "₴": "UAH", "₪": "ILS",
+    "฿": "THB", "₫": "VND", "₱": "PHP", "₦": "NGN", "zł": "PLN", "kč": "CZK", "ft": "HUF", "лв": "BGN", "lei": "RON",
+    "us$": "USD", "a$": "AUD", "c$": "CAD", "ca$": "CAD", "au$": "AUD", "nz$": "NZD", "hk$": "HKD", "s$": "SGD",
+    "r$": "BRL", "mx$": "MXN", "$": "USD", "fr.": "CHF", "kr": "SEK",
+}  # fmt: skip
+_SHARED = {
+    "$": frozenset(["USD", "CAD", "AUD", "NZD", "HKD", "SGD", "MXN", "ARS", "CLP", "COP", "TWD"]),
+    "kr": frozenset(["SEK", "NOK", "DKK", "ISK"]),
+    "¥": frozenset(["JPY", "CNY"]),
+    "£": frozenset(["GBP", "EGP", "LBP"]),
+}
+"""Symbols of several currencies: with a locale, its country's one is meant."""
+_SYMBOL = re.compile("|".join(map(re.escape, sorted(_SYMBOLS, key=len, reverse=True))), re.IGNORECASE)
+
+
+def convert(value: Any, kind: str, locale: str = "", form: str = "") -> Any:
+    """The value as this type, or None when it is none; `url` needs a page, and is no business of this."""
+    if isinstance(value, str):
+        text = value.strip()
+        if kind == "text":
+            return value
+        return _of_text(text, kind, locale, form) if len(text) <= MAX_CONVERTED_CHARS else None
+    return _OF_JSON[kind](value)
+
+
+@lru_cache(maxsize=4000)
+def _of_text(text: str, kind: str, locale: str, form: str) -> Any:
+    if kind == "date":
+        return read_date(text, locale, form)
+    if kind == "bool":
+        return read_bool(text)
+    if kind == "money":
+        return read_money(text, locale)
+    return read_number(text, locale) if kind == "number" else read_integer(text, locale)
+
+
+def read_number(text: str, locale: str = "") -> float | int | None:
+    """The first number in a text: an integer when it has no fraction."""
+    if _EXPONENT.fullmatch(text):
+        return _plain(text)
+    match = _NUMBER.search(text)
+    if match is None:
+        return None
+    number = re.sub(r"[\u2212\u2013]", "-", _SPACES.sub("", match[0]))
+    sign, digits = ("-", number[1:]) if number.startswith("-") else ("", number.lstrip("+"))
+    plain = _by_locale(digits, locale) if locale else _by_form(digits)
+    return None if plain is None else _plain(sign + plain)
+
+
+def read_integer(text: str, locale: str = "") -> int | None:
+    """A number without a fraction."""
+    number = read_number(text, locale)
+    if isinstance(number, float) and number.is_integer() and abs(number) < _MOST:
+        return int(number)
+    return number if isinstance(number, int) else None
+
+
+def read_money(text: str, locale: str = "") -> dict[str, Any] | None:
+    """An amount, and its currency as far as the text names one."""
+    amount = read_number(text, locale)
+    return None if amount is None else {"amount": amount, "currency": read_currency(text, locale)}
+
+
+def read_currency(text: str, locale: str = "") -> str | None:
+    """By its code or its symbol; a symbol of several is that of the locale's country."""
+    for code in _CODE.findall(text):
+        if code in _currencies():
+            return code
+    match = _SYMBOL.search(text)
+    if match is None:
+        return None
+    symbol = match[0].lower()
+    local = _currency_of(locale) if symbol in _SHARED and locale else ""
+    return local if local in _SHARED.get(symbol, ()) else _SYMBOLS[symbol]
+
+
+def read_bool(text: str) -> bool | None:
+    """`true`, `yes`, `on`, `1` and their opposites; some other languages' words too."""
+    word = text.lower().strip(" .!")
+    return True if word in _YES else False if word in _NO else None
+
+
+def check_locale(name: str) -> str | None:
+    """What is wrong with it, if anything."""
+    from babel import Locale, UnknownLocaleError
+
+    try:
+        Locale.parse(name.replace("-", "_"))
+    except (UnknownLocaleError, ValueError, TypeError):
+        return f"there is no locale {name[:40]!r}; write a language such as de, or de-CH"
+    return None
+
+
+def _by_locale(digits: str, locale: str) -> str | None:
+    decimal, group = _separators(locale)
+    whole, _, fraction = digits.replace(group, "").partition(decimal)
+    return f"{whole or 0}.{fraction}".rstrip(".") if (whole + fraction).isdigit() else None
+
+
+def _by_form(digits: str) -> str | None:
+    """The last of two kinds of separators is the decimal one; a comma alone is, but before three digits."""
+    if "," in digits and "." in digits:
+        decimal, group = (",", ".") if digits.rfind(",") > digits.rfind(".") else (".", ",")
+    elif _GROUPED.fullmatch(digits) or _POINTS.fullmatch(digits):
+        decimal, group = ("", "," if "," in digits else ".")
+    else:
+        decimal, group = ("," if "," in digits else "."), ""
+    plain = digits.replace(group, "") if group else digits
+    plain = plain.replace(decimal, ".", 1) if decimal else plain
+    return plain if plain.replace(".", "", 1).isdigit() else None
+
+
+def _plain(text: str) -> float | int | None:
+    try:
+        number = float(text) if any(mark in text for mark in ".eE") else int(text)
+    except ValueError:
+        return None
+    if isinstance(number, int):
+        return number if abs(number) < _MOST else float(number)
+    return number if abs(number) < float("inf") else None
+
+
+@lru_cache(maxsize=100)
+def _separators(locale: str) -> tuple[str, str]:
+    from babel import Locale
+
+    symbols = Locale.parse(locale.replace("-", "_")).number_symbols["latn"]
+    return symbols["decimal"], _SPACES.sub("", symbols["group"])
+
+
+@lru_cache(maxsize=100)
+def _currency_of(locale: str) -> str:
+    from babel import Locale
+    from babel.core import get_global
+    from babel.numbers import get_territory_currencies
+
+    parsed = Locale.parse(locale.replace("-", "_"))
+    likely = get_global("likely_subtags").get(str(parsed), "")
+    territory = parsed.territory or likely.rpartition("_")[2]
+    found = get_territory_currencies(territory) if len(territory) == 2 else []
+    return found[0] if found else ""
+
+
+@lru_cache(maxsize=1)
+def _currencies() -> frozenset[str]:
+    from babel.numbers import list_currencies
+
+    return frozenset(list_currencies())
+
+
+def _number_of(value: Any) -> float | int | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _integer_of(value: Any) -> int | None:
+    number = _number_of(value)
+    return int(number) if number is not None and abs(number) < _MOST and number == int(number) else None
+
+
+def _money_of(value: Any) -> dict[str, Any] | None:
+    number = _number_of(value)
+    return None if number is None else {"amount": number, "currency": None}
+
+
+def _bool_of(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else bool(value) if value in (0, 1) else None
+
+
+def _date_of(value: Any) -> str | None:
+    number = _number_of(value)
+    return None if number is None else read_date(str(number), "", "unix")
+
+
+def _text_of(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else None
+
+
+_OF_JSON: dict[str, Callable[[Any], Any]] = {
+    "text": _text_of,
+    "number": _number_of,
+    "integer": _integer_of,
+    "money": _money_of,
+    "date": _date_of,
+    "bool": _bool_of,
+}
