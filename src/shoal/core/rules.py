@@ -242,7 +242,7 @@ class _Reader:
         """What is taken of what was found, and what is made of that."""
         take, kind, locale, form = (settings.get(name, "") for name in ("as", "type", "locale", "format"))
         attribute = settings.get("attribute", "").lower()
-        if not rule.source and settings and not settings.keys() & set(_OF_VALUES):
+        if not rule.source and settings and not settings.keys() & {*SOURCES, *_OF_VALUES}:
             self.flaw(place, f"what is to be taken? write one of {', '.join(SOURCES)}")
         if (attribute or take) and (rule.gives_json or within_json or rule.source == "opengraph"):
             self.flaw(f"{place}.{'attribute' if attribute else 'as'}", "this is for elements")
