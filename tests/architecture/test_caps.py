@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.core import browsing, convert, expressions, field, pattern, rules, url
+from shoal.core import browsing, convert, expressions, field, pagination, pattern, rules, template, url
 from shoal.core.browsing import Browsing
 from shoal.core.spec import JobSpec
-from shoal.extract import allowance, apart, content, linked, metadata, outline, page
+from shoal.extract import allowance, apart, content, elements, linked, listing, metadata, next_page, outline, page
 from shoal.fetch import answers, decode, guard, http, lookups
 from shoal.render import actions, deadline, notebook, port, request_head, shots, traffic
 from shoal.worker import reader, reading
@@ -15,10 +15,11 @@ from tests.documents import table
 
 CAPS = "docs/guides/caps.md"
 RENDERING = (browsing, actions, deadline, notebook, port, request_head, shots, traffic)
+LISTING = (elements, listing, next_page, pagination, template)
 CONTENT = (content, metadata, outline)
 TAKING = (field, allowance, linked, convert, expressions, rules)
 FETCHING = (answers, decode, guard, http, lookups, reader, reading)
-MODULES = (pattern, url, page, *CONTENT, *TAKING, apart, *FETCHING, *RENDERING)
+MODULES = (*LISTING, pattern, url, page, *CONTENT, *TAKING, apart, *FETCHING, *RENDERING)
 
 
 def _value(text: str) -> float:
@@ -36,6 +37,6 @@ def test_the_guide_has_every_cap_as_it_is() -> None:
 
 def test_every_cap_on_pages_is_in_the_guide() -> None:
     text = (Path(__file__).parents[2] / CAPS).read_text(encoding="utf-8")
-    modules = (pattern, page, *CONTENT, *TAKING, apart, answers, decode, http, *RENDERING)
+    modules = (*LISTING, pattern, page, *CONTENT, *TAKING, apart, answers, decode, http, *RENDERING)
     caps = {name for module in modules for name in vars(module) if name.startswith("MAX_")}
     assert {name for name in caps if f"`{name}`" not in text} == set()

@@ -18,6 +18,7 @@ from shoal.api.schemas import Idempotency, JobBody, JobChange, JobPath, JobQuery
 from shoal.api.urllist import KINDS, NDJSON, TEXT, read_lines
 from shoal.core.model import JobState
 from shoal.core.spec import Flaw
+from shoal.core.template import count_all
 from shoal.errors import Conflict
 from shoal.store.jobs import JobFilter, JobRow
 from shoal.waits import waits_of
@@ -38,7 +39,7 @@ def submit_job(header: Idempotency, body: JobBody) -> Response:
     Answered when the job and its URLs are in the database and in the frontier.
     """
     most = platform().settings.api_urls
-    if len(body.urls) > most:
+    if count_all(body.urls) > most:
         detail = f"at most {most} URLs in one submission; send more to an open job's /urls"
         return problem(422, f"urls: {detail}", flaws=[Flaw("urls", detail)])
     check_proxies(body.proxies)

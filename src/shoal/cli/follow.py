@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
+from typing import Protocol
 
 from shoal.cli.crew import GRACE_S, Crew
 from shoal.cli.interrupts import Interrupts
@@ -71,6 +72,17 @@ class Lookout:
             self._looking.wait(SLOW_S)
 
 
+class Catcher(Protocol):
+    """Takes what is new of a job, again and again."""
+
+    @property
+    def written(self) -> int:
+        """How much it has taken."""
+        ...
+
+    def catch_up(self) -> None: ...
+
+
 class Tail:
     """Hands new results of a job to a writer: its items, or its pages when it has no fields."""
 
@@ -88,11 +100,16 @@ class Tail:
             self.written += len(batch)
 
 
-def follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: Interrupts) -> int:
-    """Stay with the job until it ends or the user stops it; returns the exit code."""
+def follow(
+    platform: Platform, job: str, crew: Crew, view: View, interrupts: Interrupts, tail: Catcher | None = None
+) -> int:
+    """Stay with the job until it ends or the user stops it; returns the exit code.
+
+    `tail` takes what comes, in place of who writes results.
+    """
     set_up_logs("error")  # what people must know is said
     try:
-        return _follow(platform, job, crew, view, interrupts)
+        return _follow(platform, job, crew, view, interrupts, tail)
     except KeyboardInterrupt:
         say(f"stopped at once; go on with: {_resume(job, view)}")
         raise
@@ -102,7 +119,7 @@ def follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: Int
         raise
 
 
-def _follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: Interrupts) -> int:
+def _follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: Interrupts, tail: Catcher | None) -> int:
     outage = Outage(quiet=view.quiet)
 
     def stopped() -> bool:
@@ -110,7 +127,7 @@ def _follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: In
 
     spec = platform.control.job(job).spec
     with ExitStack() as stack:
-        tail = _open_tail(stack, platform, job, view)
+        tail = tail or _open_tail(stack, platform, job, view)
         display = stack.enter_context(
             live_display(f"{job}  {spec.name}".strip(), quiet=view.quiet, results_on_screen=view.on_screen)
         )
@@ -165,7 +182,7 @@ def _watch(
     spec: JobSpec,
     crew: Crew,
     display: Display,
-    tail: Tail | None,
+    tail: Catcher | None,
     outage: Outage,
     stopped: Callable[[], bool],
 ) -> JobStatus:

@@ -63,6 +63,26 @@ Host = Annotated[
     list[str] | None,
     typer.Option("--host", envvar="SHOAL_HOST", help="Follow links to this host as well.", rich_help_panel=_JOB),
 ]
+Sitemaps = Annotated[
+    bool | None,
+    typer.Option("--sitemaps", envvar="SHOAL_SITEMAPS", rich_help_panel=_JOB,
+                 help="Fetch the pages of the start hosts' sitemaps, too: those of robots.txt, or /sitemap.xml."),
+]  # fmt: skip
+Sitemap = Annotated[
+    list[str] | None,
+    typer.Option("--sitemap", envvar="SHOAL_SITEMAP", help="Fetch the pages of this sitemap or feed, too.",
+                 rich_help_panel=_JOB),
+]  # fmt: skip
+Since = Annotated[
+    str | None,
+    typer.Option("--since", envvar="SHOAL_SINCE", rich_help_panel=_JOB,
+                 help="Leave out what sitemaps say has not changed since: 2026-01-01, or an age: 7d."),
+]  # fmt: skip
+Next = Annotated[
+    str | None,
+    typer.Option("--next", envvar="SHOAL_NEXT", rich_help_panel=_JOB,
+                 help="Follow this link to the next page of a list: a.next, or XPath: //a\\[@rel='next']."),
+]  # fmt: skip
 FieldOption = Annotated[
     list[str] | None,
     typer.Option("--field", envvar="SHOAL_FIELD", rich_help_panel=_JOB,

@@ -40,15 +40,22 @@ class Writer:
 @contextmanager
 def open_writer(path: str, kind: str, columns: Sequence[str]) -> Generator[Writer]:
     """A writer to a file, or to standard output for `-`."""
+    with open_text(path) as file:
+        yield Writer(file, encoder(kind, columns))
+
+
+@contextmanager
+def open_text(path: str) -> Generator[TextIO]:
+    """A file, or standard output for `-`."""
     if path == "-":
-        yield Writer(_standard_output(), encoder(kind, columns))
+        yield _standard_output()
         return
     try:
         file = Path(path).expanduser().open("w", encoding="utf-8", newline="")
     except OSError as exc:
         raise InputError(f"cannot write {path}: {exc.strerror or exc}") from exc
     with file:
-        yield Writer(file, encoder(kind, columns))
+        yield file
 
 
 def _standard_output() -> TextIO:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,11 @@ from shoal.core.address import read_address
 from shoal.core.egress import Egress, explain
 from shoal.core.model import Engine, JobState
 from shoal.core.spec import JobSpec, with_max_body
+from shoal.core.template import count_all
 from shoal.core.url import Url
 from shoal.errors import BadUrls, InputError
 from shoal.home import prepare_home
-from shoal.intake.reach import out_of_reach, read_urls, with_local
+from shoal.intake.reach import out_of_reach, read_urls, sitemaps_of, with_local
 from shoal.proxy_pools import pools_of
 from shoal.redis_url import RedisUrls, is_here
 from shoal.render.lookup import find_browser
@@ -34,6 +35,11 @@ DEFAULT_WORKERS = min(2, os.cpu_count() or 1)
 MAX_LOOKUPS = 20
 LOOKUP_S = 5.0
 """A name server that is slower than this has not said no."""
+
+_RENAMED = {"take": "formats", "host": "hosts", "most_bytes": "bytes", "most_seconds": "seconds"}
+"""Arguments of commands that are called otherwise than the setting that they are."""
+_OTHERWISE = ("browser", "output")
+"""Arguments that mean something else than the setting of that name."""
 
 Places = Callable[[], Sequence[str]]
 """Where each URL of a job was written; a job file is read once more for it, and only when it is asked for."""
@@ -52,6 +58,10 @@ def crawl(
     allow: opt.Allow = None,
     deny: opt.Deny = None,
     host: opt.Host = None,
+    sitemaps: opt.Sitemaps = None,
+    sitemap: opt.Sitemap = None,
+    since: opt.Since = None,
+    next: opt.Next = None,  # noqa: A002 - the flag's name
     field: opt.FieldOption = None,
     take: opt.TakeOption = None,
     each: opt.Each = None,
@@ -89,23 +99,17 @@ def crawl(
 
     shoal crawl https://blog.example/ --take markdown --take metadata -o posts.jsonl
     """
-    flags: dict[str, Any] = {
-        "urls": urls, "pages": pages, "depth": depth, "allow": allow, "deny": deny, "hosts": host, "name": name,
-        "drop_tracking": drop_tracking, "nofollow": nofollow, "rate": rate, "parallel": _number_or_word(parallel),
-        "robots": robots, "retries": retries, "timeout": timeout, "lane": lane, "archive": archive,
-        "bytes": most_bytes, "seconds": most_seconds, "host_pages": host_pages, "host_bytes": host_bytes,
-        "host_seconds": host_seconds, "noindex": noindex, "weight": weight, "each": each, "proxies": proxies,
-        "keep": keep, "engine": _engine(browser=browser, auto=auto), "formats": take,
-    }  # fmt: skip
-    asked = _asked(flags["engine"], job, wait=wait, screenshot=screenshot, pdf=pdf)
-    spec = make_spec(job, flags, field or (), header or (), proxy or (), asked)
-    _start(spec, workers, detach, View(output, format, quiet, json), _where([*map(Written, urls or ())], job))
+    _launch(locals())
 
 
 def scrape(
     urls: opt.Urls = None,
     file: opt.UrlFile = None,
     job: opt.JobFile = None,
+    pages: opt.Pages = None,
+    sitemap: opt.Sitemap = None,
+    since: opt.Since = None,
+    next: opt.Next = None,  # noqa: A002 - the flag's name
     field: opt.FieldOption = None,
     take: opt.TakeOption = None,
     each: opt.Each = None,
@@ -144,17 +148,7 @@ def scrape(
 
     shoal scrape -f urls.txt -o pages.csv
     """
-    listed = [*map(Written, urls or ()), *(read_url_list(file) if file else ())]
-    flags: dict[str, Any] = {
-        "urls": [written.url for written in listed], "name": name, "drop_tracking": drop_tracking, "rate": rate,
-        "parallel": _number_or_word(parallel), "robots": robots, "retries": retries, "timeout": timeout,
-        "lane": lane, "archive": archive, "follow": False, "proxies": proxies,
-        "noindex": noindex, "bytes": most_bytes, "seconds": most_seconds, "weight": weight, "each": each,
-        "keep": keep, "engine": _engine(browser=browser, auto=auto), "formats": take,
-    }  # fmt: skip
-    asked = _asked(flags["engine"], job, wait=wait, screenshot=screenshot, pdf=pdf)
-    spec = make_spec(job, flags, field or (), header or (), proxy or (), asked)
-    _start(spec, workers, detach, View(output, format, quiet, json), _where(listed, job))
+    _launch({**locals(), "follow": False})
 
 
 def resume(
@@ -194,6 +188,31 @@ def resume(
     raise typer.Exit(code)
 
 
+def _launch(given: Mapping[str, Any]) -> None:
+    """Run what the arguments of a command ask for: those that have the name of a setting are the job's."""
+    listed = [*map(Written, given["urls"] or ()), *(read_url_list(given["file"]) if given.get("file") else ())]
+    flags = {name: given[name] for name in JobSpec.model_fields if name in given and name not in _OTHERWISE}
+    flags |= {setting: given.get(name) for name, setting in _RENAMED.items()}
+    flags |= {
+        "urls": [written.url for written in listed],
+        "parallel": number_or_word(given["parallel"]),
+        "sitemaps": _sitemaps(given["sitemap"], given.get("sitemaps")),
+        "engine": _engine(browser=given["browser"], auto=given["auto"]),
+    }
+    job, view = given["job"], View(given["output"], given["format"], given["quiet"], given["json"])
+    asked = _asked(flags["engine"], job, **{name: given[name] for name in ("wait", "screenshot", "pdf")})
+    fields, headers, proxies = (given[name] or () for name in ("field", "header", "proxy"))
+    spec = make_spec(job, flags, fields, headers, proxies, asked)
+    _start(spec, given["workers"], given["detach"], view, _where(listed, job))
+
+
+def _sitemaps(listed: list[str] | None, all_of_hosts: bool | None) -> list[str] | bool | None:
+    """None: what the job file says."""
+    if listed and all_of_hosts:
+        raise InputError("--sitemaps finds them by itself, --sitemap names one: give one of them")
+    return listed or all_of_hosts
+
+
 def _engine(*, browser: bool, auto: bool) -> str | None:
     """None: what the job file says."""
     if browser and auto:
@@ -219,9 +238,17 @@ def _where(listed: Sequence[Written], job: Path | None) -> Places:
 def _start(spec: JobSpec, workers: int, detach: bool, view: View, where: Places) -> None:
     if spec.open and not detach:
         raise InputError("an open job waits for more URLs: submit it with --detach, and end it with: shoal close JOB")
-    if not spec.urls and not spec.open:
+    if not spec.urls and not spec.open and isinstance(spec.sitemaps, bool):
         raise InputError("no URLs given; for example: shoal crawl https://books.example/")
     view.check()
+    spec, settings = make_ready(spec, where, workers=0 if detach else workers)
+    with noted_interrupts() as interrupts, Crew(settings, 0 if detach else workers) as crew:
+        code = _submit_and_follow(spec, settings, crew, view, interrupts, detach=detach)
+    raise typer.Exit(code)
+
+
+def make_ready(spec: JobSpec, where: Places, *, workers: int) -> tuple[JobSpec, Settings]:
+    """Find out before anything starts what would fail; with the hosts on this machine that the job may ask."""
     settings = read_settings()
     spec = with_max_body(spec, settings.max_body)
     if settings.redis_url:
@@ -234,16 +261,15 @@ def _start(spec: JobSpec, workers: int, detach: bool, view: View, where: Places)
         urls = read_urls(spec, settings.egress, here=here)
     except BadUrls as exc:
         raise placed(exc, where(), len(spec.urls)) from None
+    urls += sitemaps_of(spec, urls, settings.egress, here=here)
     spec = with_local(spec, urls) if here else spec
     _warn_of_hosts(spec, settings.egress, here=here)
-    if workers and not detach and spec.proxies is None:  # a proxy may know names that we do not
+    if workers and spec.proxies is None:  # a proxy may know names that we do not
         _look_up(urls, settings.egress, spec.local)
-    if workers and not detach and spec.engine is not Engine.HTTP:
+    if workers and spec.engine is not Engine.HTTP:
         find_browser(settings.browser)  # before anything starts: what is missing is named
     prepare_home(settings.home)
-    with noted_interrupts() as interrupts, Crew(settings, 0 if detach else workers) as crew:
-        code = _submit_and_follow(spec, settings, crew, view, interrupts, detach=detach)
-    raise typer.Exit(code)
+    return spec, settings
 
 
 def _warn_of_hosts(spec: JobSpec, egress: Egress, *, here: bool) -> None:
@@ -268,7 +294,7 @@ def _submit_and_follow(
             print_json({"job": job}) if view.json else print(job)
             return 0
         if not view.quiet:
-            say(f"job {job}: {counted(len(spec.urls), 'URL')}; Ctrl-C stops, nothing is lost")
+            say(f"job {job}: {counted(count_all(spec.urls), 'URL')}; Ctrl-C stops, nothing is lost")
         code = follow(platform, job, crew, view, interrupts)
         crew.stop()  # before the platform goes: the workers still write to it
         return code
@@ -300,5 +326,6 @@ def _trouble(host: str, egress: Egress, *, local: bool) -> str:
     return explain(f"{host}, which leads to {text},", why) if why else ""
 
 
-def _number_or_word(text: str | None) -> int | str | None:
+def number_or_word(text: str | None) -> int | str | None:
+    """`4`, or `unlimited`."""
     return int(text) if text is not None and text.isdigit() else text

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
+from shoal.core.domain import registrable_domain
 from shoal.core.pattern import Pattern, compile_pattern
 from shoal.core.url import Url
+
+NOT_ALLOWED = "not_allowed"
+"""No pattern of `allow` matches."""
 
 
 def _bare(host: str) -> str:
@@ -47,3 +52,23 @@ class Scope:
         if self.allow and not any(pattern.search(text) for pattern in self.allow):
             return "not_allowed"
         return None
+
+    def refuses_way(self, url: Url, *, listed: bool) -> str | None:
+        """The same for what only leads to pages: a list's next page, or (`listed`) a sitemap.
+
+        `allow` is not about these, and sitemaps may be on any host of the same domain.
+        """
+        host = _bare(url.host)
+        if self.hosts and host not in self.hosts and not (listed and self._is_of_domain(url)):
+            return "other_host"
+        if self.deny and any(pattern.search(str(url)) for pattern in self.deny):
+            return "denied"
+        return None
+
+    def _is_of_domain(self, url: Url) -> bool:
+        return registrable_domain(url.host) in _domains(self.hosts)
+
+
+@lru_cache(maxsize=20)
+def _domains(hosts: frozenset[str]) -> frozenset[str]:
+    return frozenset(map(registrable_domain, hosts))

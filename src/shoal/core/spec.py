@@ -7,6 +7,7 @@ that was probably meant.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -28,12 +29,14 @@ from shoal.core.content import Formats
 from shoal.core.egress import is_loopback
 from shoal.core.field import field_names
 from shoal.core.model import Engine, Lane, queue_name
+from shoal.core.pagination import check_selector
 from shoal.core.pattern import BadPattern, compile_pattern
 from shoal.core.proxies import PoolName, ProxyPool
 from shoal.core.redact import HIDDEN, is_plain_header, without_bare_login
 from shoal.core.rules import BadRules, read_rules
+from shoal.core.sitemaps import Since, Sitemaps
 from shoal.core.url import Url, parse
-from shoal.core.values import STORED, Duration, Keep, Label, Parallel, Rate, Size, no_boolean
+from shoal.core.values import STORED, Duration, Keep, Label, Parallel, Rate, Size, no_boolean, read_moment
 from shoal.core.values import read_rate as read_rate
 from shoal.errors import BadSpec, BadUrl
 
@@ -113,6 +116,14 @@ class JobSpec(BaseModel):
     """Leave out pages marked noindex (X-Robots-Tag, meta robots); their links are followed."""
     drop_tracking: bool = False
     """Drop utm_* and similar parameters from URLs."""
+    sitemaps: Sitemaps = False
+    """Fetch the pages of sitemaps, too, also without following links: `true` for those that robots.txt of each start
+    host announces, else /sitemap.xml; or a list of URLs of sitemaps or feeds."""
+    since: Since | None = None
+    """Leave out what a sitemap or feed says was last changed before this: `2026-01-01`, a time, or an age such as `7d`.
+    Entries without a date are kept."""
+    next: str = ""
+    """The link to the next page, as a CSS or XPath selector: followed at the same depth, also with `follow: false`."""
     each: str | dict[str, Any] | None = None
     """Take many items from a page: one for each element that this selector finds, or `json:items`, with its fields."""
     fields: dict[str, Any] = Field(default_factory=dict, validate_default=True)
@@ -219,6 +230,11 @@ class JobSpec(BaseModel):
             raise ValueError(f"there is a field {doubles[0]!r} too: give it another name")
         return formats
 
+    @field_validator("next")
+    @classmethod
+    def _next_is_a_selector(cls, selector: str, info: ValidationInfo) -> str:
+        return selector if info.context == STORED else check_selector(selector)
+
     @field_validator("headers")
     @classmethod
     def _headers_are_one_line(cls, headers: dict[str, str], info: ValidationInfo) -> dict[str, str]:
@@ -245,6 +261,16 @@ class JobSpec(BaseModel):
     def takes_items(self) -> bool:
         """Are its results items, or just pages?"""
         return any(getattr(self, name) for name in EXTRACTION)
+
+    @property
+    def goes_on(self) -> bool:
+        """Can a page lead to others, so that it must be known where to stay?"""
+        return bool(self.follow or self.sitemaps or self.next)
+
+    @property
+    def since_ms(self) -> int | None:
+        """An age counts from now: a job that was submitted has a time in its place."""
+        return None if self.since is None else read_moment(self.since, time.time())
 
     @property
     def has_secrets(self) -> bool:

@@ -15,8 +15,8 @@ import signal
 import struct
 import subprocess
 import sys
-from dataclasses import asdict
-from typing import Any, BinaryIO
+from dataclasses import asdict, fields
+from typing import Any, BinaryIO, cast
 
 from shoal.errors import FetchError
 from shoal.extract.findings import Findings, Wanted, find
@@ -60,11 +60,15 @@ def read_answer(data: bytes) -> Findings:
     """What the process has found; raises FetchError when it could not say."""
     try:
         found: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
-        metas, hrefs, items, cut = (tuple(found[name]) for name in ("metas", "hrefs", "items", "cut"))
-        notes = {name: dict(found[name]) for name in ("incomplete", "unconverted")}
-        return Findings(found["base"], found["canonical"], metas, hrefs, items, cut, **notes, render=found["render"])
+        named = ((each.name, found[each.name]) for each in fields(Findings))
+        return Findings(**{name: _tuple(value) for name, value in named})
     except (ValueError, KeyError, TypeError) as exc:
         raise too_complex("its reader gave an answer that cannot be understood") from exc
+
+
+def _tuple(value: Any) -> Any:
+    """JSON has lists only."""
+    return tuple(cast(list[Any], value)) if isinstance(value, list) else value
 
 
 def too_complex(detail: str) -> FetchError:

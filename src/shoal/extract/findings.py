@@ -13,6 +13,8 @@ from shoal.core.url import Base
 from shoal.extract.allowance import Allowance
 from shoal.extract.document import Document
 from shoal.extract.extractor import Extractor, Item, extractor_of
+from shoal.extract.listing import is_packed, read_listing
+from shoal.extract.next_page import next_links, rough_selector
 from shoal.extract.page import META_NAMES, Html
 from shoal.extract.shell import why_render
 from shoal.extract.weight import Query, is_light
@@ -36,6 +38,12 @@ class Wanted:
     """Is it JSON, rather than markup?"""
     require: str | None = None
     """Is it asked whether the page needs a browser? Then this selector must be there, if it is any. None: it is not."""
+    listing: str = ""
+    """What kind of listing the document is (`listing.name_of`); empty: it is a page."""
+    since_ms: int | None = None
+    """Entries of a listing that are older than this are told apart."""
+    next: str = ""
+    """The selector of the link to the next page."""
 
     @property
     def extractor(self) -> Extractor:
@@ -44,6 +52,8 @@ class Wanted:
 
     def is_light(self, body: bytes, *, scale: int = 1) -> bool:
         """Can it be read where others wait? Where nobody does, a page may be so many times larger."""
+        if self.listing and is_packed(body):  # nobody can see what is in it
+            return False
         light = self.json or is_light(body, self.queries, scale=scale, content=self.content)
         return light and self.extractor.is_quick(body, json=self.json, scale=scale)
 
@@ -55,8 +65,8 @@ class Wanted:
     @property
     def queries(self) -> tuple[Query, ...]:
         """What the page is asked for in the job's own words."""
-        queries = self.extractor.queries
-        return (*queries, Query(self.require)) if self.require else queries
+        more = (self.require or "", rough_selector(self.next))
+        return (*self.extractor.queries, *(Query(selector) for selector in more if selector))
 
     @property
     def content(self) -> bool:
@@ -99,6 +109,14 @@ class Findings:
     """Fields with values that are none of their type, each with how many."""
     render: str = ""
     """Why the page needs a browser; empty when it does not, or when nobody asks."""
+    kind: str = ""
+    """`sitemap`, `index` or `feed`; empty for any other page."""
+    dates: tuple[str, ...] = ()
+    """Of a listing's hrefs: when each was last changed, as it says."""
+    further: tuple[str, ...] = ()
+    """More of the same, at the same depth: parts of an index, the next page."""
+    stale: tuple[str, ...] = ()
+    """Entries of a listing that are older than what is wanted."""
 
 
 NOTHING = Findings()
@@ -106,6 +124,8 @@ NOTHING = Findings()
 
 def find(body: bytes, wanted: Wanted) -> Findings:
     """Read a page here and now."""
+    if wanted.listing:
+        return _find_listed(body, wanted)
     if wanted.json:
         document = Document.parse(body, wanted.charset, wanted.base)
         return _with_notes(Findings(items=wanted.extractor.take(document)), document.allowance)
@@ -115,7 +135,8 @@ def find(body: bytes, wanted: Wanted) -> Findings:
     hrefs = html.hrefs(skip_nofollow=wanted.skip_nofollow) if wanted.links else ()
     metas = html.metas(META_NAMES) if wanted.directives else ()
     items = wanted.extractor.take(html)
-    found = Findings(html.base_href, html.canonical() or "", tuple(metas), tuple(hrefs), items)
+    further = next_links(html, body, wanted.charset, wanted.next) if wanted.next else ()
+    found = Findings(html.base_href, html.canonical() or "", tuple(metas), tuple(hrefs), items, further=further)
     return _with_notes(found, html.allowance)
 
 
@@ -124,3 +145,19 @@ def _with_notes(found: Findings, allowance: Allowance) -> Findings:
         return found
     notes = {"incomplete": dict(allowance.incomplete), "unconverted": dict(allowance.unconverted)}
     return replace(found, cut=tuple(allowance.cut), **notes)
+
+
+def _find_listed(body: bytes, wanted: Wanted) -> Findings:
+    listing = read_listing(body, wanted.charset, wanted.listing, wanted.since_ms)
+    cut = ("links",) if listing.cut else ()
+    if not wanted.links:
+        return Findings(kind=listing.kind, cut=cut)
+    return Findings(
+        listing.base,
+        hrefs=tuple(listing.hrefs),
+        cut=cut,
+        kind=listing.kind,
+        dates=tuple(listing.dates),
+        further=tuple(listing.further),
+        stale=tuple(listing.stale),
+    )

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from shoal.core.model import Candidate, Rejected, Request
-from shoal.core.scope import Scope
+from shoal.core.model import Candidate, Level, Rejected, Request
+from shoal.core.scope import NOT_ALLOWED, Scope
 from shoal.core.url import Base, Url
 from shoal.extract.page import MAX_JOINED_CHARS
 
@@ -33,6 +33,7 @@ PAUSE_S = 0.01
 """So long links are sorted out before others have their turn."""
 
 T = TypeVar("T")
+Steps = Generator[None, None, list[Candidate]]
 
 
 def finish(steps: Generator[None, None, T]) -> T:
@@ -58,8 +59,13 @@ class SortedOut(NamedTuple):
 class Links:
     """The links of one job, as one process has met them."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, *, forgiving: bool = False) -> None:
+        """`forgiving`: links that only `allow` refuses are not told to the frontier, which would refuse them for ever.
+
+        The same URL may turn out to be a sitemap, or the next page of a list, which `allow` is not about.
+        """
         self._scope = scope
+        self._forgiving = forgiving
         self._known: dict[str, set[str]] = {}
         self._size = 0
         self._server = ""
@@ -91,11 +97,16 @@ class Links:
                 url = base.join(href)
                 if url is not None:
                     room -= url.chars
-                    candidates.append(self._judge(url, depth))
+                    if candidate := self._judge(url, depth):
+                        candidates.append(candidate)
             done = min(start + STEP, len(hrefs))
         if not rebased:
             self._remember(places, new)
         return SortedOut(candidates, done - len(new[0]) - len(new[1]), cut=done < len(hrefs))
+
+    def refuses(self, url: Url) -> str | None:
+        """The rule that keeps a page out, or None."""
+        return self._scope.refuses(url)
 
     def follow(self, target: Url, request: Request) -> Candidate:
         """A redirect's target: same depth, one hop more."""
@@ -115,8 +126,23 @@ class Links:
             self.forget()
             self._server = server
 
-    def _judge(self, url: Url, depth: int) -> Candidate:
+    def further(self, base: Base, hrefs: Sequence[str], depth: int, level: Level, *, listed: bool) -> Steps:
+        """More of the same, at the same depth: `allow` is about pages, not about the way to them."""
+
+        def judge(url: Url) -> Candidate:
+            reason = self._scope.refuses_way(url, listed=listed)
+            return Rejected(url, reason) if reason else Request(url, depth, level)
+
+        return _judged_stepwise(base, hrefs, judge)
+
+    def stale(self, base: Base, hrefs: Sequence[str]) -> Steps:
+        """Pages that have not changed since: links to them are not followed either."""
+        return _judged_stepwise(base, hrefs, lambda url: Rejected(url, self._scope.refuses(url) or "not_since"))
+
+    def _judge(self, url: Url, depth: int) -> Candidate | None:
         reason = self._scope.refuses(url)
+        if reason == NOT_ALLOWED and self._forgiving:
+            return None
         return Rejected(url, reason) if reason else Request(url, depth)
 
     def _remember(self, places: tuple[str, str], hrefs: tuple[list[str], list[str]]) -> None:
@@ -131,6 +157,22 @@ class Links:
                 self._size += sys.getsizeof(place) + _SET_BYTES
             self._known[place].update(new)
             self._size += sum(map(sys.getsizeof, new)) + _ENTRY_BYTES * len(new)
+
+
+def _judged_stepwise(base: Base, hrefs: Sequence[str], judge: Callable[[Url], Candidate]) -> Steps:
+    """What they come to, up to the cap, with a pause now and then."""
+    candidates, room = list[Candidate](), MAX_JOINED_CHARS
+    pause_at = time.perf_counter() + PAUSE_S
+    for number, href in enumerate(hrefs):
+        if number % STEP == 0 and time.perf_counter() > pause_at:
+            yield
+            pause_at = time.perf_counter() + PAUSE_S
+        if (url := base.join(href)) is not None:
+            room -= url.chars
+            if room < 0:
+                break
+            candidates.append(judge(url))
+    return candidates
 
 
 def _places(page: Url) -> tuple[str, str]:

@@ -6,10 +6,11 @@ page leads to the same places.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 
-from shoal.core.model import Candidate
+from shoal.core.model import Candidate, Level
 from shoal.core.scope import Scope
 from shoal.core.spec import JobSpec
 from shoal.core.url import Base, Url
@@ -19,6 +20,7 @@ from shoal.extract.document import is_json
 from shoal.extract.extractor import extractor_of
 from shoal.extract.findings import Findings, Wanted, find
 from shoal.extract.links import Links, SortedOut, finish
+from shoal.extract.listing import name_of
 from shoal.extract.page import HTML_TYPES
 from shoal.fetch.port import Response
 
@@ -26,6 +28,17 @@ Onward = Generator[None, None, SortedOut]
 
 UNHURRIED = 10
 """Of pages that are read again nobody waits for a millisecond: a process for each would take longer than most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A page that was named somewhere."""
+
+    url: Url
+    source: str
+    """Where: in a `sitemap`, in a `feed`, or in a `link`."""
+    date: str = ""
+    """When it was last changed, as a listing says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +50,8 @@ class Trail:
 
     @classmethod
     def of(cls, spec: JobSpec) -> Trail:
-        return cls(spec, Links(Scope.of(spec.hosts if spec.follow else (), spec.allow, spec.deny)))
+        scope = Scope.of(spec.hosts if spec.goes_on else (), spec.allow, spec.deny)
+        return cls(spec, Links(scope, forgiving=bool(spec.sitemaps or spec.next)))
 
     @property
     def heeds_directives(self) -> bool:
@@ -46,7 +60,18 @@ class Trail:
 
     def follows_from(self, depth: int) -> bool:
         """Are links of a page at this depth wanted?"""
-        return self.spec.follow and (self.spec.depth is None or depth < self.spec.depth)
+        return self.spec.follow and self._goes_deeper(depth)
+
+    def lists_from(self, depth: int) -> bool:
+        """Are entries of a sitemap or feed at this depth wanted? Also without links, where sitemaps are asked for."""
+        return (self.spec.follow or bool(self.spec.sitemaps)) and self._goes_deeper(depth)
+
+    def goes_on_from(self, depth: int) -> bool:
+        """Can a page at this depth lead anywhere?"""
+        return bool(self.spec.next) or self.lists_from(depth)
+
+    def _goes_deeper(self, depth: int) -> bool:
+        return self.spec.depth is None or depth < self.spec.depth
 
     def wanted(
         self,
@@ -56,16 +81,20 @@ class Trail:
         charset: str,
         extraction: str = "",
         require: str | None = None,
+        listing: str = "",
     ) -> Wanted | None:
         """What is to be read of a page, if it is one that can have links or values, and if anything is."""
-        links = self.follows_from(depth)
+        spec = self.spec
         if is_json(media_type):
             reads = bool(extraction) and extractor_of(extraction).reads_json
-            drop_tracking = self.spec.drop_tracking
-            return Wanted(str(url), charset, drop_tracking, extraction=extraction, json=True) if reads else None
-        if media_type not in HTML_TYPES or not (links or extraction or self.heeds_directives or require is not None):
+            return Wanted(str(url), charset, spec.drop_tracking, extraction=extraction, json=True) if reads else None
+        if listing:
+            links = self.lists_from(depth)
+            return Wanted(str(url), charset, spec.drop_tracking, links, listing=listing, since_ms=spec.since_ms)
+        links = self.follows_from(depth)
+        asked = links or extraction or self.heeds_directives or require is not None or spec.next
+        if media_type not in HTML_TYPES or not asked:
             return None
-        spec = self.spec
         return Wanted(
             str(url),
             charset,
@@ -75,7 +104,14 @@ class Trail:
             directives=self.heeds_directives,
             extraction=extraction,
             require=require,
+            next=spec.next,
         )
+
+    def _wanted_of(self, response: Response, depth: int, body: bytes) -> Wanted | None:
+        """What is to be read of a body that was kept, for the sake of where it leads to."""
+        media_type = response.media_type
+        listing = name_of(body, media_type)
+        return self.wanted(response.url, depth, media_type, response.charset(body), listing=listing)
 
     def directives(self, response: Response, findings: Findings) -> Directives:
         """What the page says to robots about itself, as far as that matters."""
@@ -86,17 +122,43 @@ class Trail:
         if self.spec.nofollow and says.nofollow:
             return SortedOut([], 0)
         rebased = bool(findings.base)
-        return (yield from self.links.sort_stepwise(url, base, findings.hrefs, depth + 1, rebased=rebased))
+        level = Level.NORMAL if depth else Level.FIRST
+        more = yield from self.links.further(base, findings.further, depth, level, listed=bool(findings.kind))
+        found = yield from self.links.sort_stepwise(url, base, findings.hrefs, depth + 1, rebased=rebased)
+        stale = yield from self.links.stale(base, findings.stale)
+        return SortedOut([*more, *found.candidates, *stale], found.duplicates, found.cut)
 
     def again(self, depth: int, response: Response) -> tuple[list[Candidate], int]:
         """(candidates that are new to this process, number of the others) of a body that was kept."""
-        if not self.follows_from(depth):
+        read = self._read_again(depth, response)
+        if read is None:
             return [], 0
-        body = response.unpacked(self.spec.max_body)
-        wanted = self.wanted(response.url, depth, response.media_type, response.charset(body))
-        if not body or wanted is None:
-            return [], 0
-        findings = find(body, wanted) if wanted.is_light(body, scale=UNHURRIED) else find_apart(body, wanted)
-        base = wanted.base_with(findings.base)
+        findings, base = read
         found = finish(self.onward(response.url, depth, findings, base, self.directives(response, findings)))
         return found.candidates, found.duplicates
+
+    def sightings(self, depth: int, response: Response) -> Iterator[Sighting]:
+        """The pages that a body names, and that are within the job's bounds."""
+        read = self._read_again(depth, response)
+        if read is None:
+            return
+        findings, base = read
+        source = ("feed" if findings.kind == "feed" else "sitemap") if findings.kind else "link"
+        dates = findings.dates or repeat("")
+        for href, date in zip(findings.hrefs, dates, strict=False):
+            if (url := base.join(href)) is not None and not self.links.refuses(url):
+                yield Sighting(url, source, date)
+        for href in () if findings.kind else findings.further:
+            if (url := base.join(href)) is not None and not self.links.refuses(url):
+                yield Sighting(url, source)
+
+    def _read_again(self, depth: int, response: Response) -> tuple[Findings, Base] | None:
+        """What is in a body that was kept; None when it leads nowhere."""
+        if not self.goes_on_from(depth):
+            return None
+        body = response.unpacked(self.spec.max_body)
+        wanted = self._wanted_of(response, depth, body)
+        if not body or wanted is None:
+            return None
+        findings = find(body, wanted) if wanted.is_light(body, scale=UNHURRIED) else find_apart(body, wanted)
+        return findings, wanted.base_with(findings.base)

@@ -85,6 +85,19 @@ def _bounded(unpacker: Callable[[bytes, int], bytes], body: bytes, cap: int, nam
     return unpacked
 
 
+def gunzip(body: bytes, limit: int) -> bytes:
+    """The beginning of what is packed in a file, up to so many bytes."""
+    try:
+        return _gunzip(body, limit)
+    except isal_zlib.error as exc:
+        raise FetchError("bad_encoding", f"the gzip data is damaged: {exc}") from exc
+
+
+def codec_named(name: str) -> str | None:
+    """What the web means by the name of a charset; None when that is nothing that can be read."""
+    return _codec(name)
+
+
 def _gunzip(body: bytes, limit: int) -> bytes:
     """All members; a truncated last one gives what it has, as browsers do."""
     parts: list[bytes] = []

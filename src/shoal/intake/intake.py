@@ -10,21 +10,21 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import islice
 from typing import Protocol
 
 from shoal.core.access import DEFAULT_TENANT
 from shoal.core.egress import Egress
 from shoal.core.model import AdmitReport, Candidate, JobState, Request
 from shoal.core.scope import Scope
+from shoal.core.sitemaps import dated
 from shoal.core.spec import JobSpec, with_max_body
 from shoal.core.url import Url, parse
 from shoal.errors import Busy, Conflict, InputError, RedisUnavailable, Unavailable, Unfinished
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.watch import Watch
 from shoal.intake.ids import new_job_id, new_request_id
-from shoal.intake.lines import Added, Line, sort_out
-from shoal.intake.reach import read_urls
+from shoal.intake.lines import Added, Line, expanded, in_batches, sort_out
+from shoal.intake.reach import read_urls, sitemaps_of
 from shoal.intake.replay import Replays
 from shoal.intake.ring import Ring, announce
 from shoal.store.claims import Claim, Claimed
@@ -119,10 +119,11 @@ class Intake:
         """Accept a job: durable first, then the frontier, then the doorbell."""
         origin = origin or Origin(request_id=new_request_id())
         spec = with_max_body(spec, self._max_body)
-        urls = read_urls(spec, self._egress)
+        named = read_urls(spec, self._egress)
+        urls = [*sitemaps_of(spec, named, self._egress), *named]
         _check_purpose(spec, urls)
         self._check_room(len(urls))
-        spec = _with_scope(spec, urls)
+        spec = _with_scope(dated(spec, time.time()), named, urls)
         new = NewJob(new_job_id(), spec, _now_ms(), origin.tenant, origin.request_id)
         try:
             waiting = self._jobs.create(new, ([str(url) for url in batch] for batch in _batches(urls)), claim)
@@ -166,13 +167,12 @@ class Intake:
             raise Conflict(f"job {row.id} is {row.state.value} and takes no more URLs")
         if not row.open:
             raise Conflict(f"job {row.id} takes no more URLs; submit a job with `open: true` to send more later")
-        scope = Scope.of(row.spec.hosts if row.spec.follow else ())  # who names a URL wants it; see core/scope.py
+        scope = Scope.of(row.spec.hosts if row.spec.goes_on else ())  # who names a URL wants it; see core/scope.py
         added, done = Added(), list[int]()
-        lines = iter(lines)
         try:
-            while batch := list(islice(lines, SUBMIT_AT_ONCE)):
+            for batch, last in in_batches(expanded(lines), SUBMIT_AT_ONCE):
                 done = self._add_batch(row, sort_out(row.spec, scope, self._egress, local, batch), added, done)
-                added.lines = batch[-1][0]
+                added.lines = last
         finally:
             if done:
                 self._submissions.mark_admitted(done)
@@ -321,17 +321,21 @@ def heed(frontier: Frontier, row: JobRow) -> None:
 def _check_purpose(spec: JobSpec, urls: list[Url]) -> None:
     if not urls and not spec.open:
         raise InputError("no URLs given: name at least one", "urls")
-    if not urls and spec.follow and not spec.hosts:
+    if not urls and spec.goes_on and not spec.hosts:
         raise InputError(
             "a job that follows links needs `urls` or `hosts`, to know where to stay; or `follow: false`", "hosts"
         )
 
 
-def _with_scope(spec: JobSpec, urls: list[Url]) -> JobSpec:
-    """The spec with what follows from its URLs: the hosts to stay on, and the origins that may see secrets."""
+def _with_scope(spec: JobSpec, named: list[Url], urls: list[Url]) -> JobSpec:
+    """The spec with what follows from its URLs: the hosts to stay on, and the origins that may see secrets.
+
+    Where pages are named, it stays on their hosts, wherever the sitemaps are.
+    """
     changes: dict[str, tuple[str, ...]] = {}
-    if spec.follow:
-        changes["hosts"] = tuple(dict.fromkeys([*spec.hosts, *(url.host for url in urls)]))
+    if spec.goes_on:
+        stay = named or (() if spec.hosts else urls)
+        changes["hosts"] = tuple(dict.fromkeys([*spec.hosts, *(url.host for url in stay)]))
     if spec.has_secrets:
         changes["trusted"] = tuple(dict.fromkeys([*spec.trusted, *(url.origin for url in urls)]))
     return spec.model_copy(update=changes)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from shoal.core.egress import Egress
 from shoal.core.model import Candidate, Level, Rejected, Request
 from shoal.core.redact import without_secrets
 from shoal.core.scope import Scope
 from shoal.core.spec import JobSpec
+from shoal.core.template import expand
 from shoal.core.url import parse
 from shoal.errors import BadUrl
 from shoal.intake.reach import Refusals
@@ -41,6 +43,26 @@ class Added:
         self.invalid += 1
         if len(self.problems) < SHOWN_PROBLEMS:
             self.problems.append((line, without_secrets(problem)))
+
+
+def expanded(lines: Iterable[Line]) -> Iterator[Line]:
+    """Each URL that a line stands for as a line of the same number, made only when it is asked for."""
+    for number, text, problem in lines:
+        try:
+            for url in expand(text) if text is not None else (None,):
+                yield number, url, problem
+        except BadUrl as exc:
+            yield number, None, str(exc)
+
+
+def in_batches(lines: Iterable[Line], size: int) -> Iterator[tuple[list[Line], int]]:
+    """(some lines, the number of the last that is complete with them): one may stand for more than a batch."""
+    source = iter(lines)
+    ahead = next(source, None)
+    while ahead is not None:
+        batch = [ahead, *islice(source, size - 1)]
+        ahead, last = next(source, None), batch[-1][0]
+        yield batch, last - 1 if ahead is not None and ahead[0] == last else last
 
 
 def sort_out(

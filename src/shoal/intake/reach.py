@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from shoal.core.egress import Egress, explain, is_loopback
+from shoal.core.sitemaps import ROBOTS
 from shoal.core.spec import JobSpec
+from shoal.core.template import MAX_EXPANDED, count_all, expand
 from shoal.core.url import Url, describe_problems, parse
-from shoal.errors import BadUrl, BadUrls
+from shoal.errors import BadUrl, BadUrls, InputError
 
 _INSTEAD = "leave the proxy out, or allow it with SHOAL_EGRESS_ALLOW"
 
@@ -32,29 +34,42 @@ class Refusals(dict[str, str]):
 
 
 def read_urls(spec: JobSpec, egress: Egress, *, here: bool = False) -> list[Url]:
-    """The URLs of a job; one error names all that are none, and all that lead to addresses which may not be asked.
+    """The URLs of a job, templates expanded; one error names all that are none or may not be asked, each text once.
 
     `here`: somebody at this machine has written them, and may name hosts on it.
     """
-    read = [_read(text, drop_tracking=spec.drop_tracking) for text in spec.urls]
-    urls = [url for url in read if isinstance(url, Url)]
+    if (total := count_all(spec.urls)) > MAX_EXPANDED and total > len(spec.urls):
+        raise InputError(f"urls: they stand for {total} URLs; at most {MAX_EXPANDED} are allowed in one job", "urls")
+    read = [(number, url) for number, text in enumerate(spec.urls) for url in _read(text, spec.drop_tracking)]
+    urls = [url for _, url in read if isinstance(url, Url)]
     refusals = Refusals(egress, with_local(spec, urls).local if here else spec.local, proxied=spec.proxies is not None)
-    problems = [
-        (number, problem)
-        for number, url in enumerate(read)
-        if (problem := refusals[url.host] if isinstance(url, Url) else url)
-    ]
+    problems: dict[int, str] = {}
+    for number, url in read:
+        if problem := refusals[url.host] if isinstance(url, Url) else url:
+            problems.setdefault(number, problem)
     if problems:
-        raise BadUrls(describe_problems([problem for _, problem in problems], len(read)), tuple(problems))
+        raise BadUrls(describe_problems([*problems.values()], len(spec.urls)), tuple(problems.items()))
     return urls
 
 
-def _read(text: str, *, drop_tracking: bool) -> Url | str:
-    """A URL, or why it is none."""
+def sitemaps_of(spec: JobSpec, urls: Iterable[Url], egress: Egress, *, here: bool = False) -> list[Url]:
+    """The sitemaps that a job asks for; `true` stands for what each start host's robots.txt announces."""
+    if isinstance(spec.sitemaps, bool):
+        origins = dict.fromkeys((url.scheme, url.host) for url in urls if spec.sitemaps)
+        return [Url(scheme, host, ROBOTS) for scheme, host in origins]
     try:
-        return parse(text, drop_tracking=drop_tracking)
+        return read_urls(spec.model_copy(update={"urls": spec.sitemaps}), egress, here=here)
+    except BadUrls as exc:
+        raise InputError(f"sitemaps: {exc}", "sitemaps") from exc
+
+
+def _read(text: str, drop_tracking: bool) -> Iterator[Url | str]:
+    """The URLs that a text stands for, each perhaps with why it is none in its place."""
+    try:
+        for url in expand(text):
+            yield parse(url, drop_tracking=drop_tracking)
     except BadUrl as exc:
-        return str(exc)
+        yield str(exc)
 
 
 def with_local(spec: JobSpec, urls: Iterable[Url]) -> JobSpec:

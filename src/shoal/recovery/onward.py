@@ -20,7 +20,7 @@ from shoal.store.pages import ArchiveRef, FoundLinks, PageRow
 
 def body_wanted(trail: Trail, page: PageRow) -> ArchiveRef | None:
     """Where the body lies that the page's links are to be read from; None when it is not needed, or not kept."""
-    wanted = page.tells_links and not page.redirect and trail.follows_from(page.depth)
+    wanted = page.tells_links and not page.redirect and trail.goes_on_from(page.depth)
     return page.archive if wanted else None
 
 

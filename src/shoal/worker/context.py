@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from shoal.core.model import Engine, Request
 from shoal.core.retry import RetryPolicy
+from shoal.core.sitemaps import is_rendered
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
 from shoal.extract.links import Links
@@ -57,7 +58,7 @@ class JobContext:
 
     def renders(self, request: Request) -> bool:
         """Does this request go to the browser?"""
-        return self.spec.engine is Engine.BROWSER or request.render
+        return is_rendered(self.spec, request)
 
     @property
     def require(self) -> str | None:

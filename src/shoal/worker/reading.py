@@ -9,16 +9,19 @@ import structlog
 from shoal.core.manners import Signal
 from shoal.core.model import Lease, Outcome, Settlement
 from shoal.core.redact import without_secrets
+from shoal.core.sitemaps import is_guess
 from shoal.core.url import Base
 from shoal.errors import FetchError
 from shoal.extract.directives import Directives
 from shoal.extract.findings import NOTHING, Findings
+from shoal.extract.listing import name_of
 from shoal.fetch.port import Response
 from shoal.store.archive import Exchange
 from shoal.store.pages import ItemRow, PageRow
 from shoal.worker.context import JobContext
 from shoal.worker.reader import Reader, unhurried
 from shoal.worker.result import Result, given_up, handed_over, now_ms
+from shoal.worker.sitemaps import without_sitemap
 
 log = structlog.get_logger()
 
@@ -31,11 +34,15 @@ async def read_page(
 ) -> Result:
     """A page, its items, and the links to follow; or, if it is asked for, that it needs a browser."""
     body, charset = await reader.unpack(response, context.spec.max_body)
+    media_type = response.media_type
+    listing = name_of(body, media_type)
+    if not listing and is_guess(context.spec, lease.request):
+        return without_sitemap(lease, response)
     page = _row(context, lease, response, len(body), charset)
     found = Result(_done(lease, response), page, exchange_of(context, response, page))
     url, depth = lease.request.url, lease.request.depth
     wanted = (
-        context.trail.wanted(url, depth, response.media_type, charset, context.extraction, require) if body else None
+        context.trail.wanted(url, depth, media_type, charset, context.extraction, require, listing) if body else None
     )
     findings = NOTHING
     if wanted is not None:

@@ -89,6 +89,5 @@ class StoredPages:
             candidates, known = onward(trail, row, self._archive.read(ref) if ref else None)
         except (NotFound, ArchiveUnavailable, FetchError):
             return None
-        if trail.follows_from(row.depth):
-            candidates += written_down(found)
+        candidates += written_down(each for each in found if each.depth <= row.depth or trail.lists_from(row.depth))
         return StoredPage(row, candidates, known)

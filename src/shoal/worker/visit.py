@@ -16,6 +16,7 @@ from shoal.core.ledger import Ask
 from shoal.core.manners import Signal
 from shoal.core.model import Engine, Lease, Mark, Outcome, Settlement
 from shoal.core.retry import parse_retry_after, signal_of
+from shoal.core.sitemaps import asks_robots, is_guess
 from shoal.core.url import Url
 from shoal.errors import FetchError, Unavailable
 from shoal.fetch.port import FetchLimits, Response
@@ -28,6 +29,7 @@ from shoal.worker.reading import read_page, read_redirect
 from shoal.worker.rendering import order_of, read_rendered
 from shoal.worker.result import Inquiry, Result, given_up, handed_over, now_ms, put_off
 from shoal.worker.routes import RouteBook
+from shoal.worker.sitemaps import lead_to_sitemaps, without_sitemap
 
 MAX_LOSSES = 3
 """Workers that may die with a request in their hands before it is given up."""
@@ -104,6 +106,9 @@ class Visitor:
     async def _go(self, context: JobContext, lease: Lease, inquiry: Inquiry) -> Result:
         url = lease.request.url
         await self._outbound.check(context, url)
+        if asks_robots(context.spec, lease.request):
+            rules = await self._rules_or_wait(context, lease, inquiry)
+            return rules if isinstance(rules, Result) else lead_to_sitemaps(context, lease, rules.robots)
         if context.spec.robots:
             refusal = await self._ask_robots(context, lease, inquiry)
             if refusal is not None:
@@ -146,9 +151,19 @@ class Visitor:
 
     async def _ask_robots(self, context: JobContext, lease: Lease, inquiry: Inquiry) -> Result | None:
         """None when the page may be fetched."""
-        url = lease.request.url
+        rules = await self._rules_or_wait(context, lease, inquiry)
+        if isinstance(rules, Result):
+            return rules
+        verdict = rules.robots.judge(lease.request.url.target)
+        inquiry.rule = verdict.named
+        if verdict.allowed:
+            return None
+        return given_up(lease, Outcome.ROBOTS, FetchError("robots_disallowed", verdict.named))
+
+    async def _rules_or_wait(self, context: JobContext, lease: Lease, inquiry: Inquiry) -> Rules | Result:
+        """The rules of the host, or what becomes of a request that must come again for them."""
         try:
-            rules = await self._rules(context, url)
+            rules = await self._rules(context, lease.request.url)
         except RobotsUnreachable as exc:
             _note_hops(inquiry, exc.hops)
             if not exc.asked and exc.reason != "robots_unreachable":
@@ -159,11 +174,7 @@ class Visitor:
             _note_hops(inquiry, rules.hops)
             # Its latency says nothing about pages: many make the one of files and the other of a database.
             return Result(Settlement(lease, Outcome.RETRY, "robots_read", counts=False, signal=Signal.OK))
-        verdict = rules.robots.judge(url.target)
-        inquiry.rule = verdict.named
-        if verdict.allowed:
-            return None
-        return given_up(lease, Outcome.ROBOTS, FetchError("robots_disallowed", verdict.named))
+        return rules
 
     async def _lets_go_on(self, context: JobContext, url: Url, inquiry: Inquiry) -> bool:
         """To a page that another one leads to; where nobody can tell, it is not gone to."""
@@ -233,6 +244,8 @@ def _failed(context: JobContext, lease: Lease, error: FetchError, elapsed: timed
     decision = context.retry.decide(error.reason, lease.request.attempt, error.retry_after)
     if decision.outcome is Outcome.RETRY:
         result = Result(Settlement(lease, Outcome.RETRY, error.reason, decision.delay))
+    elif is_guess(context.spec, lease.request) and error.reason.startswith("http_4"):
+        result = without_sitemap(lease)
     else:
         result = given_up(lease, decision.outcome, error, context.secrets)
     learnt = replace(
