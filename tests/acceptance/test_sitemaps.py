@@ -136,6 +136,6 @@ def test_a_map_can_be_narrowed_and_cut_short(shoal: Shoal, gazette: Server) -> N
     assert done.code == 0, done.err
     assert done.out.splitlines() == [gazette.link(target) for target in LAST_YEARS[:4]]
     assert "stopped by --limit: 4 URLs" in done.err
-    recent = shoal.run("map", gazette.url, "--since", "2026-01-01", "--pages", "4", "--no-robots", *QUICK)
+    recent = shoal.run("map", gazette.url, "--since", "2026-01-01", "--pages", "8", "--no-robots", *QUICK)
     assert {gazette.link(target) for target in (*RECENT, *UNDATED)} <= set(recent.out.splitlines())
     assert gazette.link(LAST_YEARS[0]) not in recent.out

@@ -148,9 +148,9 @@ def test_entities_are_never_expanded() -> None:
     levels = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 12))
     text = f'<!DOCTYPE urlset [<!ENTITY l0 "lol">{levels}]><urlset><url><loc>{X}&l11;</loc></url></urlset>'
     tracemalloc.start()
-    started = time.perf_counter()
+    started = time.process_time()
     listing = read(text)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert tracemalloc.get_traced_memory()[1] < 5_000_000
     tracemalloc.stop()
     assert listing.hrefs == [X + "&l11;"]
@@ -166,9 +166,9 @@ def test_no_file_of_ours_gets_into_a_url(tmp_path: Path) -> None:
 
 def test_a_million_pages_are_cut_at_the_protocols_limit() -> None:
     text = urlset(*(f"<loc>{X}{number}</loc>" for number in range(1_000_000)))
-    started = time.perf_counter()
+    started = time.process_time()
     listing = read(text)
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
     assert len(listing.hrefs) == MAX_LINKS
     assert listing.cut
 
