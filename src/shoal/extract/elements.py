@@ -14,7 +14,7 @@ from xml.parsers import expat
 
 from shoal.fetch.decode import codec_named, decode_text
 
-MAX_DEPTH = 100
+MAX_NESTED = 100
 """Elements within each other."""
 MAX_ENTRY_CHARS = 10_000
 """Of one element's text, of those whose text is asked for; the rest of it is dropped."""
@@ -49,7 +49,7 @@ class _Walk:
         self._room = 0
 
     def begin(self, name: str, attributes: dict[str, str]) -> None:
-        if len(self._path) >= MAX_DEPTH:
+        if len(self._path) >= MAX_NESTED:
             raise Enough
         self._path.append(name.rpartition(":")[2])
         self._text = [] if self._visitor.begin(self._path, attributes) else None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.extract.elements import MAX_DEPTH
+from shoal.extract.elements import MAX_NESTED
 from shoal.extract.findings import Findings, Wanted, find
 from shoal.extract.listing import MAX_UNPACKED, Listing, name_of, read_listing
 from shoal.extract.page import MAX_LINKS
@@ -177,7 +177,7 @@ def test_deep_nesting_ends_the_reading() -> None:
     listing = read(f"<urlset><url><loc>{X}a</loc></url>" + "<a>" * 1_000_000)
     assert listing.hrefs == [X + "a"]
     assert listing.cut
-    assert MAX_DEPTH < 1_000
+    assert MAX_NESTED < 1_000
 
 
 def test_a_bomb_is_unpacked_up_to_the_cap() -> None:
