@@ -109,7 +109,7 @@ class Html:
 
     def attribute_of(self, node: LexborNode, name: str) -> str | None:
         """As it is written, or a whole address where it is one."""
-        value = node.attributes.get(name)
+        value = node.attrs.get(name)
         return self.absolute(value) if value is not None and name in URL_ATTRIBUTES else value
 
     def absolute(self, value: str) -> str:
