@@ -14,6 +14,7 @@ from datetime import timedelta
 
 import structlog
 
+from shoal.again.again import Again
 from shoal.chores import Chore, Repairs
 from shoal.control import Ending
 from shoal.errors import ShoalError
@@ -33,6 +34,7 @@ PATIENCE = timedelta(seconds=10)
 """A submission that took longer than this is taken to be cut short; carrying it out twice does no harm."""
 CLAIMS_KEPT = timedelta(days=1)
 DROP_EVERY = timedelta(seconds=10)
+TEND_EVERY = timedelta(seconds=5)
 EXPIRE_EVERY = timedelta(minutes=1)
 REMOVE_BATCHES = 40
 TRIM_BATCHES = 4
@@ -61,6 +63,7 @@ class Housekeeper:
     reconciler: Reconciler
     leftovers: Leftovers
     retention: Retention
+    again: Again
 
     def chores(self) -> tuple[Chore, ...]:
         """All that is done, in this order."""
@@ -71,6 +74,7 @@ class Housekeeper:
             *self.reconciler.chores(),
             Chore("unknown_jobs", self._drop_unknown, DROP_EVERY),
             Chore("finalise", self._finalise),
+            Chore("extractions", self.again.tend, TEND_EVERY),
             Chore("expire", self.retention.expire, EXPIRE_EVERY),
             Chore("remove", self._remove),
             Chore("trim", self._trim),

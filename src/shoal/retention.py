@@ -17,6 +17,7 @@ from shoal.control import Ending
 from shoal.frontier.frontier import Frontier
 from shoal.store.archive import ArchiveReader
 from shoal.store.ended import EndedJob, EndedJobs, Outdated
+from shoal.store.extractions import ExtractionStore
 from shoal.store.folders import ArchiveFolders
 from shoal.store.jobs import JobStore
 from shoal.store.pages import PageStore
@@ -33,6 +34,7 @@ class Stores:
     jobs: JobStore
     ended: EndedJobs
     pages: PageStore
+    extractions: ExtractionStore
     archive: ArchiveReader
     folders: ArchiveFolders
 
@@ -94,6 +96,7 @@ class Retention:
             if not status.state.ended:  # its dead letters were called back at the same moment
                 self._frontier.cancel(job)
             return False
+        self._stores.extractions.remove(job)  # who extracts from it writes nothing more
         self._stores.archive.remove(job)
         if not any(self._stores.pages.remove(job) for _ in range(batches)):
             return False

@@ -10,6 +10,7 @@ from functools import cache
 
 from sqlalchemy.engine import Engine
 
+from shoal.again.again import Again
 from shoal.chores import Repairs
 from shoal.control import Control, Ending
 from shoal.embedded import hold_embedded
@@ -56,6 +57,7 @@ class Platform:
     jobs: JobStore
     pages: PageStore
     extractions: ExtractionStore
+    again: Again
     archive: ArchiveReader
     watch: Watch
     intake: Intake
@@ -74,6 +76,7 @@ class Platform:
         engine = open_database(settings.sql_url, durable=durable)
         jobs, pages, archive = JobStore(engine), PageStore(engine), ArchiveReader(settings.archive_path)
         extractions = ExtractionStore(engine)
+        again = Again(frontier, jobs, extractions, ring)
         watch = Watch.at(redis_urls(settings).frontier, settings.prefix)
         caps = Caps(settings.frontier_urls, settings.frontier_megabytes * 1_000_000)
         ending = Ending(frontier, jobs)
@@ -90,14 +93,14 @@ class Platform:
         ended = EndedJobs(engine)
         folders = ArchiveFolders(settings.archive_path, owner_of(settings.sql_url, settings.archive_path))
         keep = timedelta(days=settings.keep_days) if settings.keep_days else None
-        retention = Retention(frontier, ending, Stores(jobs, ended, pages, archive, folders), keep)
+        retention = Retention(frontier, ending, Stores(jobs, ended, pages, extractions, archive, folders), keep)
         reconciler = Reconciler(frontier, watch, pages, ended, ending, ring, lambda job: way.begin(job, force=True))
         leftovers = Leftovers(Orphans(engine), folders, archive, Repairs(frontier.audit))
         housekeeper = Housekeeper(
-            frontier, jobs, intake, ending, hosts, ledger, keeping, recovery, reconciler, leftovers, retention
+            frontier, jobs, intake, ending, hosts, ledger, keeping, recovery, reconciler, leftovers, retention, again
         )
         return cls(
-            *(settings, engine, frontier, jobs, pages, extractions, archive),
+            *(settings, engine, frontier, jobs, pages, extractions, again, archive),
             *(watch, intake, ending, control, hosts, ledger),
             retention,
             housekeeper,

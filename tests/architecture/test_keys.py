@@ -35,6 +35,7 @@ PLACEHOLDERS = {
     "proxy": "X",
     "sticky": "S",
     "chore": "C",
+    "extraction": "E",
 }
 LISTED = {family.name: family.pattern for family in KEYS}
 

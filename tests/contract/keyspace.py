@@ -28,6 +28,7 @@ _PLACEHOLDERS = {
     "X": "[0-9a-f]+",
     "S": "[0-9a-f]+",
     "C": "[a-z_]+",
+    "E": r"\d+",
 }
 _PLACES = ("queued", "delayed", "leased")
 _UNPACK = """

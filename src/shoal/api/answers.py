@@ -11,6 +11,7 @@ from shoal.api.schemas import HostState
 from shoal.core.manners import LimitSource
 from shoal.core.model import Breaker, Engine, JobState, Lane
 from shoal.core.trouble import Need
+from shoal.store.extractions import ExtractionState
 
 
 class Problem(BaseModel):
@@ -180,6 +181,25 @@ class ItemView(BaseModel):
 
 class ItemList(Listing):
     data: list[ItemView]
+
+
+class ExtractionView(BaseModel):
+    job: str
+    version: str
+    state: ExtractionState
+    total: int = Field(description="Stored pages when it began, without redirects.")
+    pages: int = Field(description="Of these, done.")
+    items: int
+    failed: int = Field(description="Pages that could not be read.")
+    reasons: dict[str, int] = Field(description="Why not.")
+    error: str
+    created_at: str
+    ended_at: str | None
+    spec: dict[str, Any]
+
+
+class ExtractionList(BaseModel):
+    data: list[ExtractionView]
 
 
 class ErrorView(BaseModel):

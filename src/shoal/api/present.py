@@ -11,6 +11,7 @@ from shoal.core.spec import JobSpec
 from shoal.core.trouble import Trouble, explain
 from shoal.hosts import HostReport
 from shoal.store.export import ask_record, iso, limit
+from shoal.store.extractions import Progress
 from shoal.store.host_limits import HostLimit
 from shoal.store.jobs import JobRow
 from shoal.store.ledger import Entry
@@ -144,6 +145,10 @@ def item(number: int, row: ItemRow, lineage: Lineage | None = None) -> dict[str,
     if lineage is None:
         return shown
     return {**shown, "lineage": {name.removeprefix("_"): value for name, value in lineage.columns.items()}}
+
+
+def extraction(progress: Progress) -> dict[str, Any]:
+    return {**progress.record, "spec": dict(progress.extraction.spec)}
 
 
 def error(number: int, letter: DeadLetter) -> dict[str, Any]:

@@ -148,6 +148,20 @@ class ItemQuery(RowQuery):
     lineage: bool = _LINEAGE
 
 
+class VersionPath(JobPath):
+    version: str = Field(pattern=VERSION_NAME, description="A version of the job's items.")
+
+
+class ExtractionBody(Exact):
+    """What to take from stored pages."""
+
+    spec: dict[str, Any] = Field(
+        description="The settings of a job that say what is taken from a page; others change nothing.",
+        examples=[{"fields": {"title": "h1"}}],
+    )
+    version: Version | None = Field(default=None, description="A name for it; by default v2, v3, and so on.")
+
+
 class PageQuery(RowQuery):
     status: Annotated[int, Field(ge=100, le=999)] | None = Field(default=None, description="The HTTP status.")
 

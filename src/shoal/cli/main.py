@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from shoal import __version__
-from shoal.cli import drill, hosts, jobs, keys, mapping, ops, proxies, prune, recover, run, up
+from shoal.cli import drill, extract, hosts, jobs, keys, mapping, ops, proxies, prune, recover, run, up
 from shoal.cli.talk import say
 from shoal.errors import ShoalError
 from shoal.observe import set_up_logs
@@ -25,6 +25,8 @@ app = typer.Typer(
 
 for _command in (run.crawl, run.scrape, mapping.map, run.resume):
     app.command(rich_help_panel="Fetch")(_command)
+for _command in (extract.extract, extract.diff):
+    app.command(rich_help_panel="Extract again")(_command)
 for _command in (
     jobs.jobs,
     jobs.status,

@@ -14,6 +14,7 @@ from shoal.cli.outage import Outage, ask_until_answered, slow_is_said
 from shoal.cli.output import open_writer
 from shoal.cli.progress import live_display, summary
 from shoal.cli.talk import cells, counted, print_json, say, show, status_json
+from shoal.cli.versions import describe
 from shoal.control import lost_job
 from shoal.core.model import JobState, JobStatus
 from shoal.errors import BadUrls, InputError, NotFound
@@ -76,14 +77,19 @@ def show_status(job: str, *, watch: bool, json: bool) -> None:
         with slow_is_said(WAITED_FOR):
             idle = nobody_works(platform, now)
             waits = waits_of(platform, now)
+        versions = platform.again.versions(found)
         if json:
-            print_json({**status_json(now), "waiting_for": waits or ("a worker: none is alive" if idle else None)})
+            told = waits or ("a worker: none is alive" if idle else None)
+            print_json({**status_json(now), "waiting_for": told, "versions": [version.record for version in versions]})
             return
         lines = [f"job {found}", *summary(now)]
         if idle:
             lines.append(f"  running, but no worker is alive: {NOBODY.format(job=found)}")
         if waits and not now.troubles:  # which the summary has
             lines.append(f"  waiting for {waits}")
+        if versions:
+            lines.append(f"  versions of its items: v1, and {counted(len(versions), 'further one')}")
+            lines += [f"    {line}" for version in versions for line in describe(version)]
         show("\n".join([*lines, *_hosts(now)]))
 
 

@@ -38,6 +38,7 @@ from shoal.frontier.crew import BEAT_LIFETIME, Crew
 from shoal.frontier.doorbells import Doorbells
 from shoal.frontier.entry import encode_new
 from shoal.frontier.host_change import HostChange
+from shoal.frontier.parts import Parts
 from shoal.frontier.register import Register
 from shoal.frontier.routes import RouteBook
 from shoal.frontier.scripts import Arg, Scripts, connect, translated_errors
@@ -81,6 +82,8 @@ class Frontier:
         self._scripts = Scripts(client, prefix)
         self.audit = Audit(client, prefix, self._scripts)
         """The same frontier, held against itself."""
+        self.parts = Parts(client, prefix, self._scripts)
+        """Of extractions from stored pages: who works on which."""
         self.board = TroubleBoard(client, prefix)
         self._register = Register(client, prefix, self.board)
         self._crew = Crew(client, prefix)

@@ -3,7 +3,7 @@
 The Lua prelude builds the same names; a test holds the two together. `{P}` is the prefix, J a job, H a host (name and,
 unless it is the scheme's own, port; `@domain` and `#address` are buckets that several hosts share), Q a queue, T a
 tenant, B a bucket, L a level, G a lease group, K an API key, W a worker, O an origin, X a proxy, S a
-host or session that keeps to one, C a chore.
+host or session that keeps to one, C a chore, E an extraction.
 """
 
 from __future__ import annotations
@@ -88,6 +88,12 @@ KEYS: tuple[KeyPattern, ...] = (
                "`redis`, `database` or `archive` and the worker that cannot use it → why, since when", "30 s untold"),
     KeyPattern("outages", "{P}:outages", "hash", "`redis`, `database`, `archive` → how often workers had to wait",
                "for good"),
+    KeyPattern("extractions", "{P}:extractions", "zset", "extraction with parts to be done → ms when it was served",
+               "a day after the last offer"),
+    KeyPattern("parts", "{P}:parts:{E}", "zset", "part that is to be done → ms until when somebody has it",
+               "until done; a day after the last offer"),
+    KeyPattern("claims", "{P}:claims:{E}", "hash", "part → how often it was claimed since it last moved",
+               "until done; a day unused"),
     KeyPattern("ring", "{P}:ring:{Q}", "string", "a doorbell is on its way", "15 s"),
     KeyPattern("proxy", "{P}:proxy:{X}", "hash", "next slot, when last lent, score, failures, rest", "a day unused"),
     KeyPattern("loans", "{P}:loans:{X}", "zset", "loan of the proxy → ms until when it counts", "a day unused"),

@@ -11,6 +11,10 @@ from shoal.errors import Unavailable
 log = structlog.get_logger()
 
 
+PARTS_RING = "parts."
+"""Before the name of a queue: not requests wait for its workers, but parts of an extraction."""
+
+
 class Ring(Protocol):
     """A doorbell: a queue has work."""
 

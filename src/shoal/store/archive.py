@@ -7,22 +7,21 @@ left behind the last row's record is a torn tail that nothing points to, and is 
 
 from __future__ import annotations
 
-import gzip
 import os
 import secrets
 import shutil
 import time
 import zlib
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 from uuid import uuid4
 
-from isal import igzip
+from isal import igzip, isal_zlib
 
 from shoal import __version__
 from shoal.errors import ArchiveUnavailable, NotFound
@@ -38,6 +37,10 @@ MAX_UNPACKED = 1_000_000_000
 MAX_OPEN = 32
 IDLE_S = 60.0
 MEND_AT_ONCE = 20
+GZIP = 31
+"""To zlib: what it is given is a gzip member."""
+READ_AHEAD = 1 << 20
+"""Bytes of a segment that is read on and on."""
 _HOP_HEADERS = frozenset({b"transfer-encoding", b"content-length", b"connection", b"keep-alive"})
 
 
@@ -185,20 +188,59 @@ class ArchiveReader:
         """The document, picture or print that a page row points to."""
         return self._read(ref, _block)
 
+    @contextmanager
+    def kept_open(self, most: int) -> Generator[ArchiveReader]:
+        """For who reads many records, mostly one behind the other: so many segments stay open meanwhile."""
+        with ExitStack() as stack:
+            yield _SteadyReader(self._root, most, stack)
+
+    def _member(self, ref: ArchiveRef) -> bytes:
+        with (self._root / ref.key).open("rb") as file:
+            file.seek(ref.offset)
+            return file.read(ref.length)
+
     def _read(self, ref: ArchiveRef, parse: Callable[[bytes], T]) -> T:
-        path = self._root / ref.key
         try:
-            with path.open("rb") as file:
-                file.seek(ref.offset)
-                member = file.read(ref.length)
+            member = self._member(ref)
         except FileNotFoundError as exc:
             raise NotFound(f"the archive segment {ref.key} is not there any more") from exc
         except OSError as exc:
             raise ArchiveUnavailable(f"cannot read the archive segment {ref.key}: {exc.strerror or exc}") from exc
         try:
-            return parse(gzip.decompress(member))
-        except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError) as exc:
+            return parse(_unpacked(member))
+        except (OSError, EOFError, isal_zlib.error, zlib.error, ValueError, KeyError, IndexError) as exc:
             raise NotFound(f"no record at {ref.offset} of the archive segment {ref.key}") from exc
+
+
+class _SteadyReader(ArchiveReader):
+    """Buffers what comes next in each of the segments that it has open."""
+
+    def __init__(self, root: Path, most: int, stack: ExitStack) -> None:
+        super().__init__(root)
+        self._most = most
+        self._files: dict[str, BinaryIO] = {}
+        """The least recently used first."""
+        stack.callback(self._close)
+
+    def _member(self, ref: ArchiveRef) -> bytes:
+        file = self._files.pop(ref.key, None) or (self._root / ref.key).open("rb", buffering=READ_AHEAD)
+        self._files[ref.key] = file
+        if len(self._files) > self._most:
+            self._files.pop(next(iter(self._files))).close()
+        file.seek(ref.offset)
+        return file.read(ref.length)
+
+    def _close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+
+def _unpacked(member: bytes) -> bytes:
+    stream = isal_zlib.decompressobj(GZIP)
+    record = stream.decompress(member)
+    if not stream.eof:
+        raise EOFError("the record is torn")
+    return record
 
 
 def _packed(record: bytes) -> bytes:

@@ -21,6 +21,7 @@ from sqlalchemy.engine import Connection, Engine
 from shoal.core.spec import JobSpec
 from shoal.core.versions import with_extraction
 from shoal.errors import Conflict, NotFound
+from shoal.store.export import Record, iso
 from shoal.store.items import ItemRow, ItemWriter, Quarantined
 from shoal.store.pages import in_turn
 from shoal.store.tables import FIRST_VERSION, extraction_parts, extractions, items, pages, quarantine
@@ -111,6 +112,24 @@ class Progress:
     reasons: Mapping[str, int]
     """Why pages could not be read → how many."""
 
+    @property
+    def record(self) -> Record:
+        """For programs."""
+        made = self.extraction
+        return {
+            "job": made.job,
+            "version": made.version,
+            "state": made.state.value,
+            "total": made.total,
+            "pages": self.pages,
+            "items": self.items,
+            "failed": self.failed,
+            "reasons": dict(self.reasons),
+            "error": made.error,
+            "created_at": iso(made.created_ms),
+            "ended_at": None if made.ended_ms is None else iso(made.ended_ms),
+        }
+
 
 class ExtractionStore:
     """Extractions of all jobs."""
@@ -152,7 +171,7 @@ class ExtractionStore:
         """Its sums over all parts."""
         c = extraction_parts.c
         mine = c.extraction == extraction.id
-        sums = sa.select(sa.func.sum(c.pages), sa.func.sum(c.items), sa.func.sum(c.failed)).where(mine)
+        sums = sa.select(sa.func.sum(c.pages), sa.func.sum(c["items"]), sa.func.sum(c.failed)).where(mine)
         with self._transaction() as connection:
             read, found, failed = (int(each or 0) for each in connection.execute(sums).one())
             told = connection.execute(sa.select(c.reasons).where(mine, c.failed > 0)).scalars().all() if failed else ()
@@ -222,6 +241,12 @@ class ExtractionStore:
                 return False
             self._items.add(connection, rows, refused)
         return True
+
+    def check(self, row: ItemRow) -> None:
+        """Raises RowRefused when the database would not take this item."""
+        with translated_errors(), self._engine.connect() as connection:
+            self._items.add(connection, [row])
+            connection.rollback()
 
     def finish(self, extraction: int, now_ms: int) -> bool:
         """It is done when all its parts are; True for the one who has found it so first."""

@@ -10,11 +10,22 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from shoal.store.tables import dead_letters, idempotency, items, jobs, links, pages, submissions
+from shoal.store.extractions import remove_extractions
+from shoal.store.tables import (
+    dead_letters,
+    extractions,
+    idempotency,
+    items,
+    jobs,
+    links,
+    pages,
+    quarantine,
+    submissions,
+)
 from shoal.store.trouble import translated_errors
 
 ASK_AT_ONCE = 500
-_OF_JOBS = (pages, items, links, dead_letters, submissions)
+_OF_JOBS = (extractions, pages, items, quarantine, links, dead_letters, submissions)
 
 
 class Orphans:
@@ -60,6 +71,7 @@ class Orphans:
         with translated_errors(), self._engine.begin() as connection:
             if connection.execute(sa.select(jobs.c.id).where(jobs.c.id == job)).first():
                 return 0
+            gone += remove_extractions(connection, job)
             for table in _OF_JOBS:
                 first = sa.select(table.c.id).where(table.c.job == job).order_by(table.c.id).limit(at_most)
                 gone += connection.execute(sa.delete(table).where(table.c.id.in_(first))).rowcount

@@ -230,6 +230,19 @@ class PageStore:
             last = rows[-1][0]
             yield [row for _, row in rows]
 
+    def items_by_page(self, job: str, version: str) -> Iterator[ItemRow]:
+        """All items of a version, in order of their pages' fingerprints and of their places there."""
+        c, last = items.c, (-(2**63), -1)
+        while True:
+            behind = sa.or_(c.fingerprint > last[0], sa.and_(c.fingerprint == last[0], c.number > last[1]))
+            mine = sa.select(items).where(c.job == job, c.version == version, c.fingerprint >= last[0], behind)
+            with self._transaction() as connection:
+                rows = connection.execute(mine.order_by(c.fingerprint, c.number).limit(1000)).mappings().all()
+            yield from map(item_of, rows)
+            if not rows:
+                return
+            last = rows[-1]["fingerprint"], rows[-1]["number"]
+
     def letters_after(
         self, job: str, last_id: int, limit: int = 1000, wanted: RowFilter = EVERYTHING
     ) -> list[tuple[int, DeadLetter]]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SLICE_TASK = "shoal.slice"
 TICK_TASK = "shoal.tick"
+PARTS_TASK = "shoal.parts"
 VISIBILITY_TIMEOUT_S = 3600
 """Far above the length of a slice: an unacknowledged ring is delivered again after this."""
 SOCKET_TIMEOUT_S = 5

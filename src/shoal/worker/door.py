@@ -16,14 +16,15 @@ from datetime import datetime
 from typing import Any, cast
 
 from shoal.core.model import ALL_QUEUES
-from shoal.worker.app import SLICE_TASK, TICK_TASK
+from shoal.worker.app import PARTS_TASK, SLICE_TASK, TICK_TASK
 
 MAX_BYTES = 65_536
 """Of a message; a doorbell has about one kilobyte, a word of remote control a few."""
 MAX_NAME = 200
 """Characters of an id."""
 JSON = "application/json"
-ARGUMENTS: Mapping[str, tuple[list[str], ...]] = {SLICE_TASK: tuple([queue] for queue in ALL_QUEUES), TICK_TASK: ([],)}
+_QUEUES = tuple([queue] for queue in ALL_QUEUES)
+ARGUMENTS: Mapping[str, tuple[list[str], ...]] = {SLICE_TASK: _QUEUES, PARTS_TASK: _QUEUES, TICK_TASK: ([],)}
 """Task → what it can be called with."""
 _TEXTS = ("root_id", "parent_id", "argsrepr", "kwargsrepr", "origin", "lang")
 _UNUSED = ("eta", "shadow", "group", "stamped_headers")

@@ -17,7 +17,8 @@ from kombu.exceptions import OperationalError
 
 from shoal.errors import RedisUnavailable
 from shoal.frontier.frontier import Frontier
-from shoal.worker.app import SLICE_TASK
+from shoal.intake.ring import PARTS_RING
+from shoal.worker.app import PARTS_TASK, SLICE_TASK
 
 log = structlog.get_logger()
 
@@ -45,8 +46,10 @@ class Doorbell:
     def send(self, queue: str, request_id: str = "") -> None:
         """Put one ring into the queue; a broker that is down is no reason to fail, workers look by themselves."""
         headers = {REQUEST_ID: request_id} if request_id else {}
+        task = PARTS_TASK if queue.startswith(PARTS_RING) else SLICE_TASK
+        served = queue.removeprefix(PARTS_RING)
         try:
             options: dict[str, Any] = {"headers": headers, "retry": False, "ignore_result": True}
-            self._app.send_task(SLICE_TASK, args=[queue], queue=queue, **options)
+            self._app.send_task(task, args=[served], queue=served, **options)
         except (OperationalError, OSError, RedisUnavailable) as exc:
             log.warning("ring_failed", queue=queue, error=str(exc))

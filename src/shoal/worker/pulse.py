@@ -30,6 +30,7 @@ from shoal import __version__
 from shoal.core.model import WorkerBeat
 from shoal.errors import RedisUnavailable
 from shoal.frontier.frontier import Frontier
+from shoal.intake.ring import PARTS_RING
 from shoal.settings import Settings
 from shoal.wiring import redis_urls
 from shoal.worker.app import SLICE_TASK
@@ -147,6 +148,8 @@ class Pulse:
 
     def _attend(self, now: float) -> None:
         """Ring for work that is due while a process of ours is free; give up when that has no effect for long."""
+        if self._is_free() and self._frontier.parts.free():
+            self._bell.ring(PARTS_RING + self._settings.lease_queues[0])
         queue = self._unattended()
         if queue is None:
             self._watchdog.calm()
@@ -193,10 +196,15 @@ class Pulse:
             version=__version__,
         )
 
+    def _is_free(self) -> bool:
+        """Has a process of ours nothing to do?"""
+        busy = len(worker_state.active_requests) >= self._settings.processes
+        return bool(self._settings.lease_queues) and not busy and not self._resting.is_set()
+
     def _unattended(self) -> str | None:
         """A queue with work that is due, while a process of ours has nothing to do and nobody holds us back."""
         queues, pool = self._settings.lease_queues, self._pool
-        if not queues or self._resting.is_set() or len(worker_state.active_requests) >= self._settings.processes:
+        if not self._is_free():
             return None
         if pool.is_held_back and len(worker_state.reserved_requests) >= self._settings.processes:
             return None

@@ -60,6 +60,10 @@ class Reader:
         """What is wanted of a page; raises FetchError when that cannot be read within bounds."""
         if wanted.is_light(body):
             return find(body, wanted)
+        return await self.read_apart(body, wanted)
+
+    async def read_apart(self, body: bytes, wanted: Wanted) -> Findings:
+        """The same, in a process apart."""
         apart.check_size(body)
         site = registrable_domain(wanted.host)
         found = await self._read_soon(site, body, wanted)

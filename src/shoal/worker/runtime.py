@@ -101,7 +101,7 @@ class Runtime:
         try:
             frontier.answer_ring(queue)
             frontier.count_slice()
-            with _termination_waits() as asked:
+            with termination_waits() as asked:
                 report = self._loop.run_until_complete(self._run(asked))
             if report.work_remains:
                 self._bell.ring_due(self._settings.lease_queues)
@@ -216,7 +216,8 @@ class Termination:
 
 
 @contextmanager
-def _termination_waits() -> Generator[Termination]:
+def termination_waits() -> Generator[Termination]:
+    """While this lasts, SIGTERM is noted; it is delivered again behind it."""
     asked = Termination()
     before = signal.signal(signal.SIGTERM, asked.note)
     try:

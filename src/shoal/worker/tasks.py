@@ -1,4 +1,4 @@
-"""The Celery worker of one machine: its two tasks and its processes' life.
+"""The Celery worker of one machine: its three tasks and its processes' life.
 
 Everything is hung onto the application here; the work itself is in `runtime` and `slice`, and in `control`.
 """
@@ -35,12 +35,13 @@ from shoal.guardian import die_with_parent
 from shoal.settings import Settings
 from shoal.stdlog import adopt_library_logs
 from shoal.wiring import Platform, redis_urls
-from shoal.worker.app import SLICE_TASK, TICK_TASK, make_app
+from shoal.worker.app import PARTS_TASK, SLICE_TASK, TICK_TASK, make_app
 from shoal.worker.beat import Beat
 from shoal.worker.door import Door
 from shoal.worker.doorbell import REQUEST_ID, Doorbell
+from shoal.worker.extracting import Extracting
 from shoal.worker.grace import Grace
-from shoal.worker.marks import Marks
+from shoal.worker.marks import Mark, Marks
 from shoal.worker.memory import own_mb
 from shoal.worker.pulse import Pool, Pulse
 from shoal.worker.runtime import Lifeline, Runtime
@@ -51,7 +52,7 @@ log = structlog.get_logger()
 
 
 class Worker:
-    """One `shoal worker`: a Celery worker whose tasks are the slice and the tick."""
+    """One `shoal worker`: a Celery worker whose tasks are the slice, the parts of extractions, and the tick."""
 
     def __init__(self, settings: Settings, life: Life) -> None:
         self._settings = settings
@@ -107,10 +108,13 @@ class Worker:
         def slice_(task: Any, queue: str) -> None:
             self._slice(task.request, queue)
 
+        def parts(task: Any, queue: str) -> None:
+            self._parts(task.request, queue)
+
         def tick(task: Any) -> None:
             self._tick(task.request)
 
-        for name, run in ((SLICE_TASK, slice_), (TICK_TASK, tick)):
+        for name, run in ((SLICE_TASK, slice_), (PARTS_TASK, parts), (TICK_TASK, tick)):
             self._app.task(run, name=name, bind=True, acks_late=True, ignore_result=True)
 
     def _slice(self, request: Any, queue: str) -> None:
@@ -118,13 +122,24 @@ class Worker:
             if self._runtime is None:
                 platform = self._open()
                 bell = Doorbell(self._app, platform.frontier)
-                mark = self._marks.of(0 if self._alone else cast(Any, current_process()).index)
-                self._runtime = Runtime(self._settings, platform, bell, self._lifeline, mark)
+                self._runtime = Runtime(self._settings, platform, bell, self._lifeline, self._mark)
             report = self._runtime.answer(queue)
             log.info("slice_done", queue=queue, **asdict(report))
             if self._alone and own_mb() > self._settings.recycle_megabytes:
                 log.info("worker_recycled", megabytes=own_mb())
                 worker_state.should_stop = RECYCLED
+
+    def _parts(self, request: Any, queue: str) -> None:
+        with _log_context(request):
+            platform = self._open()
+            bell = Doorbell(self._app, platform.frontier)
+            report = Extracting(platform, bell, self._lifeline, self._mark).answer(queue)
+            log.info("shift_done", queue=queue, **asdict(report))
+
+    @property
+    def _mark(self) -> Mark:
+        """Of this process of the pool."""
+        return self._marks.of(0 if self._alone else cast(Any, current_process()).index)
 
     def _tick(self, request: Any) -> None:
         with _log_context(request):

@@ -41,6 +41,9 @@ local function limit_key(key) return P .. ':limit:' .. key end
 local function proxy_key(proxy) return P .. ':proxy:' .. proxy end
 local function loans_key(proxy) return P .. ':loans:' .. proxy end
 local function sticky_key(sticky) return P .. ':sticky:' .. sticky end
+local function parts_key(extraction) return P .. ':parts:' .. extraction end
+local function claims_key(extraction) return P .. ':claims:' .. extraction end
+local EXTRACTIONS = P .. ':extractions'
 local LEASES = P .. ':leases'
 local SEQUENCE = P .. ':sequence'
 local SERVER = P .. ':server'

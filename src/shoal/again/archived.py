@@ -1,0 +1,62 @@
+"""Items of a page that is stored: its bytes from the archive, read as when it was fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from shoal.core.spec import JobSpec
+from shoal.core.url import parse
+from shoal.errors import FetchError, NotFound
+from shoal.extract.extractor import Item
+from shoal.extract.findings import Findings, Wanted, find
+from shoal.extract.trail import UNHURRIED, Trail
+from shoal.extract.weight import is_light
+from shoal.fetch.port import Response
+from shoal.store.archive import ArchiveReader
+from shoal.store.lineage import source_of
+from shoal.store.pages import PageRow
+
+Heavy = Callable[[bytes, Wanted], Findings]
+"""Reads a page under bounds of time and memory."""
+
+
+class ArchivedPages:
+    """Takes the items of one version from pages of one job."""
+
+    def __init__(self, spec: JobSpec, archive: ArchiveReader, heavy: Heavy, *, cautious: bool = False) -> None:
+        """`spec` is that of the version; who is `cautious` reads every page as a heavy one."""
+        self._spec = spec
+        self._trail = Trail.of(spec.model_copy(update={"follow": False, "nofollow": False, "noindex": False}))
+        self._extraction = spec.extraction
+        self._archive = archive
+        self._heavy = heavy
+        self._cautious = cautious
+
+    def items_of(self, page: PageRow) -> tuple[Item, ...]:
+        """Raises FetchError when the page is not there, or cannot be read within bounds."""
+        response = self._response(page)
+        body = response.unpacked(self._spec.max_body)
+        url, media_type = response.url, response.media_type
+        wanted = self._trail.wanted(url, page.depth, media_type, page.charset, self._extraction) if body else None
+        if wanted is None:
+            return ()
+        if not self._cautious and is_light(body, wanted.queries, content=wanted.content, scale=UNHURRIED):
+            return find(body, wanted).items
+        return self._heavy(body, wanted).items
+
+    def _response(self, page: PageRow) -> Response:
+        ref = source_of(page)
+        if ref is None:
+            raise FetchError("body_not_kept", "the page was fetched without the archive")
+        try:
+            if ref is page.archive:
+                kept = self._archive.read(ref)
+                return Response(parse(page.url), kept.status, kept.http_reason, kept.headers, kept.body, timedelta())
+            body = self._archive.read_attachment(ref)
+        except NotFound as exc:
+            raise FetchError("body_missing", str(exc)) from exc
+        document = page.capture("document")
+        kind = document.media_type if document else page.content_type
+        head = ((b"content-type", kind.encode("latin-1", "replace")),)
+        return Response(parse(page.url), page.status, "", head, body, timedelta())

@@ -1,0 +1,167 @@
+"""Two versions of a job's items, compared: two streams in the same order, merged, a row of each at a time.
+
+Rows are the same when they have the same key: page and place on it, or the value of a field. By page, the database has
+them in order already. By a field, they are put in order on the disk first.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import orjson
+
+from shoal.store.items import ItemRow
+
+MAX_FIELDS = 1_000
+"""Of which there are sums; further ones are told row by row only."""
+AT_ONCE = 1_000
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """An item in its order."""
+
+    key: Key
+    item: ItemRow
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A row that is not the same in both versions."""
+
+    kind: str
+    """added, removed or changed."""
+    key: Key
+    before: ItemRow | None
+    after: ItemRow | None
+    fields: Mapping[str, tuple[Any, Any]]
+    """Name → (before, after) of what differs; of a row that is in one version only, nothing."""
+
+    @property
+    def item(self) -> ItemRow:
+        """That it is about; the newer one if there are two."""
+        item = self.after or self.before
+        assert item is not None
+        return item
+
+
+@dataclass(slots=True)
+class FieldSums:
+    """How often a field differs in rows that both versions have."""
+
+    changed: int = 0
+    filled: int = 0
+    """It was empty before."""
+    emptied: int = 0
+
+
+@dataclass(slots=True)
+class Summary:
+    """Of a whole comparison; complete when all changes have been read."""
+
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    same: int = 0
+    fields: dict[str, FieldSums] = field(default_factory=dict[str, FieldSums])
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+def compare(before: Iterable[Keyed], after: Iterable[Keyed], summary: Summary) -> Iterator[Change]:
+    """What differs between two streams that are in order of their keys; `summary` is filled on the way."""
+    old, new = iter(before), iter(after)
+    left, right = next(old, None), next(new, None)
+    while left is not None or right is not None:
+        if right is None or (left is not None and left.key < right.key):
+            assert left is not None
+            summary.removed += 1
+            yield Change("removed", left.key, left.item, None, {})
+            left = next(old, None)
+        elif left is None or right.key < left.key:
+            summary.added += 1
+            yield Change("added", right.key, None, right.item, {})
+            right = next(new, None)
+        else:
+            fields = _differences(left.item.data, right.item.data, summary)
+            if fields:
+                yield Change("changed", right.key, left.item, right.item, fields)
+            left, right = next(old, None), next(new, None)
+
+
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any], summary: Summary) -> dict[str, tuple[Any, Any]]:
+    names = [*after, *(name for name in before if name not in after)]
+    found = {
+        name: (before.get(name), after.get(name)) for name in names if not _same(before.get(name), after.get(name))
+    }
+    if not found:
+        summary.same += 1
+        return {}
+    summary.changed += 1
+    for name, (old, new) in found.items():
+        if name not in summary.fields and len(summary.fields) >= MAX_FIELDS:
+            continue
+        sums = summary.fields.setdefault(name, FieldSums())
+        if _is_empty(old):
+            sums.filled += 1
+        elif _is_empty(new):
+            sums.emptied += 1
+        else:
+            sums.changed += 1
+    return found
+
+
+def _same(before: Any, after: Any) -> bool:
+    """To Python, 1 is true; to JSON it is not."""
+    return before == after and type(before) is type(after)
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ("", [], {})
+
+
+def by_page(items: Iterable[ItemRow]) -> Iterator[Keyed]:
+    """Items that come in order of fingerprint and number."""
+    return (Keyed((item.fingerprint, item.number), item) for item in items)
+
+
+@contextmanager
+def by_field(before: Iterable[ItemRow], after: Iterable[ItemRow], name: str) -> Generator[list[Iterator[Keyed]]]:
+    """Both in order of a field's value, by way of a file; rows of the same value are numbered in their own order."""
+    with TemporaryDirectory(prefix="shoal-diff-") as folder:
+        shelf = sqlite3.connect(f"{folder}/rows.db")
+        try:
+            shelf.execute("PRAGMA journal_mode=OFF")
+            shelf.execute("PRAGMA synchronous=OFF")
+            shelf.execute("CREATE TABLE rows (side INT, key TEXT, page INT, number INT, row BLOB)")
+            for side, items in enumerate((before, after)):
+                shelf.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?)", (_packed(side, name, i) for i in items))
+            shelf.execute("CREATE INDEX in_order ON rows (side, key, page, number)")
+            shelf.commit()
+            yield [_in_order(shelf, side) for side in (0, 1)]
+        finally:
+            shelf.close()
+
+
+def _packed(side: int, name: str, item: ItemRow) -> tuple[Any, ...]:
+    key = orjson.dumps(item.data.get(name), option=orjson.OPT_SORT_KEYS).decode()
+    row = orjson.dumps([item.job, item.fingerprint, item.number, item.url, item.data, item.version])
+    return side, key, item.fingerprint, item.number, row
+
+
+def _in_order(shelf: sqlite3.Connection, side: int) -> Iterator[Keyed]:
+    rows = shelf.execute("SELECT key, row FROM rows WHERE side = ? ORDER BY key, page, number", (side,))
+    last, nth = None, 0
+    for key, row in rows:
+        last, nth = key, nth + 1 if key == last else 0
+        # SQLite compares the bytes of UTF-8, and so must we
+        yield Keyed((key.encode(), nth), ItemRow(*orjson.loads(row)))
