@@ -45,7 +45,7 @@ def extract(
     job: opt.Job,
     spec: SpecFile = None,
     field: opt.FieldOption = None,
-    take: opt.Take = None,
+    take: opt.TakeOption = None,
     version: As = None,
     drop: Drop = None,
     workers: opt.Workers = DEFAULT_WORKERS,

@@ -1,0 +1,129 @@
+"""Extractions from stored pages: begun once, done by whoever comes, never twice, gone with their job."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy.engine import Engine
+
+from shoal.errors import Conflict
+from shoal.frontier.frontier import Frontier
+from shoal.store.extractions import ExtractionState, ExtractionStore, Part
+from shoal.store.pages import ItemRow, PageRow, PageStore, RowFilter
+from tests.contract.api import Desk, page, refused, told
+
+SPEC = {"fields": {"title": "h1"}}
+
+
+def _pages(store: PageStore, count: int, job: str = "job") -> None:
+    rows = [
+        PageRow(
+            job=job,
+            fingerprint=number,
+            url=f"http://shop.example/{number}",
+            host="shop.example",
+            status=200,
+            depth=0,
+            attempt=0,
+            content_type="text/html",
+            charset="utf-8",
+            size=10,
+            elapsed_ms=1.0,
+            fetched_ms=1_700_000_000_000,
+            redirect="http://shop.example/" if number % 2 else None,
+        )
+        for number in range(count)
+    ]
+    store.write(rows, [], [])
+
+
+def _item(number: int) -> ItemRow:
+    return ItemRow("job", number, 0, f"http://shop.example/{number}", {"title": str(number)}, "v2")
+
+
+def _part(store: ExtractionStore, extraction: int, number: int) -> Part:
+    part = store.part(extraction, number)
+    assert part is not None
+    return part
+
+
+def test_pages_are_shared_out_and_redirects_do_not_count(engine: Engine) -> None:
+    store = ExtractionStore(engine)
+    _pages(PageStore(engine), 1_100)
+    begun = store.begin("job", "v2", SPEC, 5)
+    assert (begun.total, store.undone(begun.id)) == (550, [1, 2, 3])
+    first, second = _part(store, begun.id, 1), _part(store, begun.id, 2)
+    assert second.first_id == first.last_id + 1
+    assert store.begin("none", "v2", SPEC, 5).state is ExtractionState.DONE
+    with pytest.raises(Conflict):
+        store.begin("job", "v2", SPEC, 6)
+
+
+def test_of_two_who_work_on_a_part_one_writes(engine: Engine) -> None:
+    store, pages = ExtractionStore(engine), PageStore(engine)
+    _pages(pages, 10)
+    begun = store.begin("job", "v2", SPEC, 5)
+    part = _part(store, begun.id, 1)
+    moved = part.moved(part.first_id + 3, 2, 1, {"body_missing": 1})
+    assert store.advance("job", part, moved, [_item(2)])
+    assert not store.advance("job", part, moved, [_item(4)])
+    assert not store.finish(begun.id, 7)
+    rest = _part(store, begun.id, 1)
+    assert rest == moved
+    assert store.advance("job", rest, rest.moved(rest.last_id, 3, 0, {"body_missing": 2}), [])
+    assert store.finish(begun.id, 7)
+    done = store.progress(store.of_job("job")[0])
+    assert (done.pages, done.items, done.failed, done.reasons) == (5, 1, 3, {"body_missing": 3})
+    assert [row.data for row in pages.items("job", RowFilter(version="v2"))] == [{"title": "2"}]
+
+
+def test_nobody_writes_for_an_extraction_that_was_given_up_or_whose_job_is_gone(engine: Engine) -> None:
+    store, pages = ExtractionStore(engine), PageStore(engine)
+    _pages(pages, 10)
+    for version in ("v2", "v3"):
+        begun = store.begin("job", version, SPEC, 5)
+        part = _part(store, begun.id, 1)
+        moved = part.moved(part.first_id, 1, 1, {})
+        assert store.advance("job", part, moved, [_item(2)])
+        store.cancel(begun, 6) if version == "v2" else store.remove("job")
+        assert not store.advance("job", moved, moved.moved(moved.last_id, 1, 1, {}), [_item(4)])
+        while version == "v2" and not store.clear(begun):
+            pass
+        assert store.find("job", version) is None
+    assert list(pages.items("job", RowFilter(version="v3"))) == []
+
+
+def test_a_part_is_one_workers_until_he_is_silent_or_gives_it_back(frontier: Frontier) -> None:
+    parts = frontier.parts
+    parts.offer(7, [1, 2])
+    first, second = parts.claim(), parts.claim()
+    assert first is not None
+    assert second is not None
+    assert {first.part, second.part} == {1, 2}
+    assert (parts.claim(), parts.free()) == (None, 0)
+    parts.offer(7, [1, 2])
+    assert parts.free() == 0, "offered again, they stay with those who have them"
+    parts.give_back(first)
+    again = parts.claim()
+    assert again is not None
+    assert (again.part, again.times) == (first.part, 1)
+    assert parts.hold(again, moved=True)
+    parts.finish(again)
+    assert not parts.hold(again)
+    parts.drop(7)
+    assert parts.known() == []
+    assert parts.claim() is None
+
+
+def test_the_api_starts_shows_and_drops_a_version(each: Desk) -> None:
+    job = each.submit("http://shop.example/1", fields={"n": "h1"})
+    each.work(lambda lease: page(lease, item={"n": 1}))
+    begun = told(each.post(f"jobs/{job}/extractions", {"spec": SPEC}), 202)
+    assert (begun["version"], begun["state"], begun["total"], begun["spec"]) == ("v2", "running", 1, SPEC)
+    again = told(each.post(f"jobs/{job}/extractions", {"spec": SPEC, "version": "v2"}), 202)
+    assert again["created_at"] == begun["created_at"]
+    refused(each.post(f"jobs/{job}/extractions", {"spec": {"fields": {"a": "b"}}, "version": "v2"}), 409)
+    refused(each.post(f"jobs/{job}/extractions", {"spec": {"fields": {"a": ""}}}), 422)
+    refused(each.post(f"jobs/{job}/extractions", {"spec": {}}), 422)
+    refused(each.get(f"jobs/{job}/extractions/v9"), 404)
+    assert [row["version"] for row in told(each.get(f"jobs/{job}/extractions"))["data"]] == ["v2"]
+    assert each.delete(f"jobs/{job}/extractions/v2").status_code == 204
