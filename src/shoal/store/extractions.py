@@ -153,7 +153,7 @@ class ExtractionStore:
 
     def in_state(self, state: ExtractionState, at_most: int = 1_000) -> list[Extraction]:
         """The oldest first."""
-        return self._select(extractions.c.state == state, at_most=at_most)
+        return self._select(extractions.c.state == state.value, at_most=at_most)
 
     def choose(self, job: str, spec: JobSpec, wanted: str | None = None) -> Version:
         """The version that is asked for, complete or not; else the newest that is complete, or the job's own."""
@@ -230,7 +230,7 @@ class ExtractionStore:
     ) -> bool:
         """Items and progress, all or nothing; False, and nothing, when somebody else has moved it, or nobody may."""
         c, owner = extraction_parts.c, extractions.c
-        runs = sa.select(owner.id).where(owner.id == part.extraction, owner.state == ExtractionState.RUNNING)
+        runs = sa.select(owner.id).where(owner.id == part.extraction, owner.state == ExtractionState.RUNNING.value)
         here = (c.extraction == part.extraction, c.number == part.number, c.first_id == part.first_id)
         sums = {name: getattr(moved, name) for name in ("first_id", "done", "pages", "items", "failed")}
         change = sa.update(extraction_parts).where(*here, c.done.is_(False), runs.exists())
@@ -314,7 +314,7 @@ class ExtractionStore:
         self, extraction: int, state: ExtractionState, now_ms: int, error: str, *only: sa.ColumnElement[bool]
     ) -> bool:
         c = extractions.c
-        change = sa.update(extractions).where(c.id == extraction, c.state == ExtractionState.RUNNING, *only)
+        change = sa.update(extractions).where(c.id == extraction, c.state == ExtractionState.RUNNING.value, *only)
         with self._transaction() as connection:
             ended = connection.execute(change.values(state=state.value, ended_ms=now_ms, error=error))
         return bool(ended.rowcount)
