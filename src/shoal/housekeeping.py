@@ -22,6 +22,7 @@ from shoal.frontier.frontier import Frontier
 from shoal.hosts import Hosts
 from shoal.intake.intake import Intake
 from shoal.leftovers import Leftovers
+from shoal.output.delivery import Deliverer
 from shoal.reconcile import Reconciler
 from shoal.recovery.recovery import Recovery
 from shoal.retention import Retention
@@ -64,6 +65,7 @@ class Housekeeper:
     leftovers: Leftovers
     retention: Retention
     again: Again
+    deliverer: Deliverer
 
     def chores(self) -> tuple[Chore, ...]:
         """All that is done, in this order."""
@@ -75,6 +77,7 @@ class Housekeeper:
             Chore("unknown_jobs", self._drop_unknown, DROP_EVERY),
             Chore("finalise", self._finalise),
             Chore("extractions", self.again.tend, TEND_EVERY),
+            Chore("deliver", self.deliverer.start),
             Chore("expire", self.retention.expire, EXPIRE_EVERY),
             Chore("remove", self._remove),
             Chore("trim", self._trim),

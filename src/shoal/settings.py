@@ -14,6 +14,7 @@ from shoal import __version__
 from shoal.core.egress import Egress
 from shoal.core.manners import Manners
 from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE, is_for_browser
+from shoal.core.output import Allowed
 from shoal.core.values import RateText
 from shoal.errors import InputError
 
@@ -125,6 +126,8 @@ class Settings(BaseModel):
     The same for the whole fleet."""
     egress_deny: str = ""
     """Networks and addresses that are never asked, whatever is allowed."""
+    outputs: str = ""
+    """Where jobs that come over the API may deliver to, and below: `s3://bucket/team/,file:///srv/exports/`."""
     ledger_days: int = Field(default=14, ge=0, le=3650)
     """The ledger keeps who was asked when for so long; 0 keeps none."""
     ledger_rows: int = Field(default=5_000_000, ge=1_000)
@@ -144,6 +147,12 @@ class Settings(BaseModel):
     @classmethod
     def _egress_parses(cls, text: str, info: ValidationInfo) -> str:
         Egress.read(**{(info.field_name or "").removeprefix("egress_"): text})
+        return text
+
+    @field_validator("outputs")
+    @classmethod
+    def _outputs_parse(cls, text: str) -> str:
+        Allowed.read(text)
         return text
 
     @field_validator("home", "archive_dir", "hosts_file", "proxies_file")
@@ -195,6 +204,10 @@ class Settings(BaseModel):
     @property
     def egress(self) -> Egress:
         return Egress.read(self.egress_allow, self.egress_deny)
+
+    @property
+    def allowed_outputs(self) -> Allowed:
+        return Allowed.read(self.outputs)
 
     @property
     def processes(self) -> int:

@@ -26,6 +26,7 @@ from shoal.intake.intake import Caps, Intake
 from shoal.intake.replay import Replays
 from shoal.intake.ring import Ring
 from shoal.leftovers import Leftovers
+from shoal.output.delivery import Deliverer
 from shoal.reconcile import Reconciler
 from shoal.recovery.recovery import Recovery
 from shoal.recovery.way_back import WayBack
@@ -36,6 +37,7 @@ from shoal.settings import Settings
 from shoal.store.archive import ArchiveReader
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
+from shoal.store.deliveries import Deliveries
 from shoal.store.ended import EndedJobs
 from shoal.store.epochs import Epochs
 from shoal.store.extractions import ExtractionStore
@@ -69,6 +71,8 @@ class Platform:
     housekeeper: Housekeeper
     rebuild: Rebuild
     recovery: Recovery
+    deliveries: Deliveries
+    deliverer: Deliverer
 
     @classmethod
     def open(cls, settings: Settings, frontier: Frontier, ring: Ring, *, durable: bool = False) -> Platform:
@@ -96,8 +100,22 @@ class Platform:
         retention = Retention(frontier, ending, Stores(jobs, ended, pages, extractions, archive, folders), keep)
         reconciler = Reconciler(frontier, watch, pages, ended, ending, ring, lambda job: way.begin(job, force=True))
         leftovers = Leftovers(Orphans(engine), folders, archive, Repairs(frontier.audit))
+        deliveries = Deliveries(engine)
+        deliverer = Deliverer(jobs, pages, deliveries, frontier.audit.now_ms, settings.allowed_outputs)
         housekeeper = Housekeeper(
-            frontier, jobs, intake, ending, hosts, ledger, keeping, recovery, reconciler, leftovers, retention, again
+            frontier,
+            jobs,
+            intake,
+            ending,
+            hosts,
+            ledger,
+            keeping,
+            recovery,
+            reconciler,
+            leftovers,
+            retention,
+            again,
+            deliverer,
         )
         return cls(
             *(settings, engine, frontier, jobs, pages, extractions, again, archive),
@@ -106,6 +124,8 @@ class Platform:
             housekeeper,
             rebuild,
             recovery,
+            deliveries,
+            deliverer,
         )
 
     def close(self) -> None:

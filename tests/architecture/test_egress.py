@@ -78,6 +78,11 @@ LEAVES = (
     leave("store/", "sqlalchemy alembic psycopg", "the database, which the operator has named"),
     leave("redis_check.py", "redis", "asks Redis and the broker, which the operator has named, whether they let us in"),
     leave("output/parquet.py", "pyarrow", "writes files of this machine"),
+    leave(
+        "output/table.py",
+        "psycopg",
+        "the table that a job names: of the operator's, by SHOAL_OUTPUTS, or the command line's",
+    ),
     leave("output/bucket.py", "obstore", "object stores: the operator's, by the environment and SHOAL_OUTPUTS"),
     leave("wiring.py", "sqlalchemy", "opens the database"),
     leave("worker/arrival.py", "sqlalchemy", "waits for the database"),

@@ -218,6 +218,22 @@ class ErrorList(Listing):
     data: list[ErrorView]
 
 
+class DeliveryView(BaseModel):
+    id: int
+    version: str
+    output: dict[str, Any]
+    state: str
+    rows: int
+    parts: int
+    tries: int
+    message: str
+    updated_at: str
+
+
+class DeliveryList(BaseModel):
+    data: list[DeliveryView]
+
+
 class Replayed(BaseModel):
     replayed: int
 

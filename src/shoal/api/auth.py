@@ -46,6 +46,7 @@ RULES: dict[str, Permission] = {
     "results.list_pages": READ,
     "results.list_items": READ,
     "results.list_errors": READ,
+    "results.list_deliveries": READ,
     "results.list_dead": READ,
     "results.replay_dead": SUBMIT,
     "results.export": READ,

@@ -13,7 +13,9 @@ from flask import Response, current_app, g, request
 from shoal.api.events import Hub
 from shoal.api.problems import BadValue
 from shoal.core.access import Principal
+from shoal.core.spec import JobSpec
 from shoal.core.values import read_moment
+from shoal.errors import BadSpec
 from shoal.intake.intake import Origin
 from shoal.store.claims import Claim
 from shoal.store.jobs import JobRow
@@ -47,6 +49,16 @@ def tenant() -> str:
 def origin() -> Origin:
     """Where a submission of this request comes from."""
     return Origin(tenant(), g.request_id)
+
+
+def allowed_output(spec: JobSpec) -> str:
+    """The operator's word that allows a job's output; who sends jobs may not choose where the fleet connects to."""
+    if spec.output is None:
+        return ""
+    root = platform().settings.allowed_outputs.root_of(spec.output.place)
+    if root is None:
+        raise BadSpec("output: the operator has not allowed this place; see SHOAL_OUTPUTS", field="output")
+    return str(root)
 
 
 def idempotency_claim(key: str | None) -> Claim | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from flask import Response, g, request
@@ -10,7 +11,7 @@ from flask_openapi3.models import RawModel
 
 from shoal.api import cursor, present
 from shoal.api.answers import AcceptedJob, AddedUrls, JobList, JobView
-from shoal.api.context import answer, idempotency_claim, origin, own_job, platform, tenant, time_ms
+from shoal.api.context import allowed_output, answer, idempotency_claim, origin, own_job, platform, tenant, time_ms
 from shoal.api.operations import check_proxies
 from shoal.api.problems import problem
 from shoal.api.routes import Routes
@@ -43,7 +44,8 @@ def submit_job(header: Idempotency, body: JobBody) -> Response:
         detail = f"at most {most} URLs in one submission; send more to an open job's /urls"
         return problem(422, f"urls: {detail}", flaws=[Flaw("urls", detail)])
     check_proxies(body.proxies)
-    taken = platform().intake.submit(body, origin(), idempotency_claim(header.idempotency_key))
+    whence = replace(origin(), allowed=allowed_output(body))
+    taken = platform().intake.submit(body, whence, idempotency_claim(header.idempotency_key))
     g.job = taken.job
     row = JobRow(taken.job, body.name, body, JobState.RUNNING, 0, None, request_id=g.request_id)
     if taken.repeated:

@@ -10,6 +10,7 @@ from shoal.core.redact import HIDDEN, without_secrets
 from shoal.core.spec import JobSpec
 from shoal.core.trouble import Trouble, explain
 from shoal.hosts import HostReport
+from shoal.store.deliveries import Delivery
 from shoal.store.export import ask_record, iso, limit
 from shoal.store.extractions import Progress
 from shoal.store.host_limits import HostLimit
@@ -110,6 +111,8 @@ def spec(value: JobSpec) -> dict[str, Any]:
         shown["proxies"] = value.proxies.shown()
     if value.browser:
         shown["browser"] = value.browser.shown()
+    if value.output:
+        shown["output"] = value.output.shown()
     shown["headers"] = {
         name: HIDDEN if name in value.secret_headers else without_secrets(text) for name, text in value.headers.items()
     }
@@ -149,6 +152,20 @@ def item(number: int, row: ItemRow, lineage: Lineage | None = None) -> dict[str,
 
 def extraction(progress: Progress) -> dict[str, Any]:
     return {**progress.record, "spec": dict(progress.extraction.spec)}
+
+
+def delivery(row: Delivery) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "version": row.version,
+        "output": row.output.shown(),
+        "state": row.state.value,
+        "rows": row.rows,
+        "parts": len(row.parts),
+        "tries": row.tries,
+        "message": row.error,
+        "updated_at": iso(row.updated_ms),
+    }
 
 
 def error(number: int, letter: DeadLetter) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 from flask import Response
 
 from shoal.api import cursor, present
-from shoal.api.answers import ErrorList, ItemList, PageList, Replayed
+from shoal.api.answers import DeliveryList, ErrorList, ItemList, PageList, Replayed
 from shoal.api.context import answer, own_job, platform, tenant, time_ms
 from shoal.api.routes import Routes, stream
 from shoal.api.schemas import (
@@ -79,6 +79,13 @@ def list_errors(path: JobPath, query: ErrorQuery) -> Response:
     """List every request that ended without a page: dead, refused by robots.txt, filtered."""
     wanted = RowFilter(outcome=query.outcome, reason=query.reason)
     return _listing(path, query, wanted, platform().pages.letters_after, present.error)
+
+
+@routes.get("/jobs/<job>/deliveries", {200: DeliveryList})
+def list_deliveries(path: JobPath) -> Response:
+    """List where the results go, and how far that has come."""
+    row = own_job(path.job)
+    return answer({"data": [present.delivery(each) for each in platform().deliveries.of_job(row.id)]})
 
 
 @routes.get("/jobs/<job>/dead", {200: ErrorList})

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from shoal.cli.crew import GRACE_S, Crew
+from shoal.cli.deliver import deliver_now
 from shoal.cli.interrupts import Interrupts
 from shoal.cli.outage import SLOW_S, Outage, Question, ask_until_answered
 from shoal.cli.output import Writer, open_writer
@@ -147,9 +148,10 @@ def _follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: In
     status = platform.control.status(job)
     written = tail.written if tail else _write_whole(platform, status, view)
     _tell(platform, status, view, written)
+    delivered = not status.state.ended or deliver_now(platform, job, quiet=view.quiet)
     if not status.state.ended:
         return INTERRUPTED
-    return 0 if status.state is JobState.FINISHED and status.counters.done > status.redirects else 1
+    return 0 if status.state is JobState.FINISHED and status.counters.done > status.redirects and delivered else 1
 
 
 def _stop(platform: Platform, job: str, crew: Crew, outage: Outage) -> bool:

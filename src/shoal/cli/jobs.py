@@ -15,6 +15,14 @@ OnlyPages = Annotated[bool, typer.Option("--pages", envvar="SHOAL_ONLY_PAGES", h
 OnlyErrors = Annotated[
     bool, typer.Option("--errors", envvar="SHOAL_ONLY_ERRORS", help="Rows about requests that brought no page.")
 ]
+To = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        envvar="SHOAL_TO",
+        help="s3://bucket/prefix/ (gs, az), file:///folder/, postgresql://host/database/table. [default: the job's]",
+    ),
+]
 PageUrl = Annotated[str, typer.Argument(help="A URL of the job.", show_default=False)]
 Replay = Annotated[bool, typer.Option("--replay", envvar="SHOAL_REPLAY", help="Try them once more.")]
 Reason = Annotated[str | None, typer.Option(envvar="SHOAL_REASON", help="Only those that died of this: http_503.")]
@@ -106,6 +114,24 @@ def dead(
         show.replay_dead(job, reason, host, json=json)
     else:
         show.write_dead(job, format, output, reason, host)
+
+
+def deliver(
+    job: opt.Job,
+    to: To = None,
+    version: OfVersion = None,
+    format: opt.Format = None,  # noqa: A002 - the flag's name
+    json: opt.Json = False,
+) -> None:
+    """Deliver a job's results: once more, or to somewhere else.
+
+    shoal deliver k3x9
+
+    shoal deliver k3x9 --to s3://bucket/books/ --format parquet
+    """
+    from shoal.cli import deliver
+
+    deliver.deliver(job, to, format, version, json=json)
 
 
 def page(job: opt.Job, url: PageUrl, headers: WithHeaders = False, kind: Kind = None) -> None:

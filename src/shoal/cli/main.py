@@ -31,6 +31,7 @@ for _command in (
     jobs.jobs,
     jobs.status,
     jobs.results,
+    jobs.deliver,
     jobs.page,
     jobs.dead,
     jobs.pause,

@@ -214,6 +214,12 @@ Output = Annotated[
                  help="Write results here: .jsonl and .csv as they come, .parquet and .sqlite when the job has ended; "
                       "s3://bucket/file.parquet (gs, az); - for standard output."),
 ]  # fmt: skip
+Deliver = Annotated[
+    str | None,
+    typer.Option("--deliver", envvar="SHOAL_DELIVER", rich_help_panel=_RUN,
+                 help="Deliver the results there when the job has ended: s3://bucket/prefix/ (gs, az), "
+                      "file:///folder/, postgresql://host/database/table."),
+]  # fmt: skip
 Format = Annotated[
     str | None,
     typer.Option("--format", envvar="SHOAL_FORMAT", help="jsonl, csv, parquet or sqlite.", rich_help_panel=_RUN),

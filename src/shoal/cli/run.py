@@ -36,7 +36,7 @@ MAX_LOOKUPS = 20
 LOOKUP_S = 5.0
 """A name server that is slower than this has not said no."""
 
-_RENAMED = {"take": "formats", "host": "hosts", "most_bytes": "bytes", "most_seconds": "seconds"}
+_RENAMED = {"take": "formats", "deliver": "output", "host": "hosts", "most_bytes": "bytes", "most_seconds": "seconds"}
 """Arguments of commands that are called otherwise than the setting that they are."""
 _OTHERWISE = ("browser", "output")
 """Arguments that mean something else than the setting of that name."""
@@ -89,6 +89,7 @@ def crawl(
     workers: opt.Workers = DEFAULT_WORKERS,
     detach: opt.Detach = False,
     output: opt.Output = None,
+    deliver: opt.Deliver = None,
     format: opt.Format = None,  # noqa: A002 - the flag's name
     quiet: opt.Quiet = False,
     json: opt.Json = False,
@@ -138,6 +139,7 @@ def scrape(
     workers: opt.Workers = DEFAULT_WORKERS,
     detach: opt.Detach = False,
     output: opt.Output = None,
+    deliver: opt.Deliver = None,
     format: opt.Format = None,  # noqa: A002 - the flag's name
     quiet: opt.Quiet = False,
     json: opt.Json = False,

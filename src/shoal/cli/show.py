@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
+from shoal.cli.deliver import described
 from shoal.cli.follow import POLL_S
 from shoal.cli.jobfile import Written, placed, read_url_list
 from shoal.cli.outage import Outage, ask_until_answered, slow_is_said
@@ -90,6 +91,7 @@ def show_status(job: str, *, watch: bool, json: bool) -> None:
         if versions:
             lines.append(f"  versions of its items: v1, and {counted(len(versions), 'further one')}")
             lines += [f"    {line}" for version in versions for line in describe(version)]
+        lines += [f"  {described(each)}" for each in platform.deliveries.of_job(found)]
         show("\n".join([*lines, *_hosts(now)]))
 
 

@@ -29,6 +29,7 @@ from shoal.core.content import Formats
 from shoal.core.egress import is_loopback
 from shoal.core.field import field_names
 from shoal.core.model import Engine, Lane, queue_name
+from shoal.core.output import Output
 from shoal.core.pagination import check_selector
 from shoal.core.pattern import BadPattern, compile_pattern
 from shoal.core.proxies import PoolName, ProxyPool
@@ -46,7 +47,7 @@ _MOST_MEANT = 100
 _SHOWN_CHARS = 200
 _PLAIN = {"tuple_type": "a list is needed", "list_type": "a list is needed", "dict_type": "an object is needed"}
 """In place of Python's words."""
-_SECRET_PLACES = ("headers", "proxies", "browser.cookies", "browser.actions")
+_SECRET_PLACES = ("headers", "proxies", "output", "browser.cookies", "browser.actions")
 """Settings of which a refusal does not repeat what was given; nor of those that these are part of."""
 _NAME, _POOL = "a name", "a pool"
 EXTRACTION = ("fields", "each", "formats")
@@ -146,6 +147,9 @@ class JobSpec(BaseModel):
     own: `list`, `file` or `template`."""
     archive: bool = True
     """Keep the raw responses in the WARC archive."""
+    output: Output | None = Field(default=None, repr=False)
+    """Deliver the results there: a folder, a prefix in an object store, or a table of PostgreSQL; or a mapping of `to`,
+    `format`, `every` and `key`. Credentials are never shown."""
     keep: Keep | None = None
     """Remove the job with its data this long after its end: `30d`, at least `1h`, or `forever`. Not given: what the
     operator says."""

@@ -44,6 +44,8 @@ class Origin:
 
     tenant: str = DEFAULT_TENANT
     request_id: str = ""
+    allowed: str = ""
+    """The operator's word that allows the job's output; empty on the command line, which needs none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ class Intake:
         _check_purpose(spec, urls)
         self._check_room(len(urls))
         spec = _with_scope(dated(spec, time.time()), named, urls)
-        new = NewJob(new_job_id(), spec, _now_ms(), origin.tenant, origin.request_id)
+        new = NewJob(new_job_id(), spec, _now_ms(), origin.tenant, origin.request_id, origin.allowed)
         try:
             waiting = self._jobs.create(new, ([str(url) for url in batch] for batch in _batches(urls)), claim)
         except Claimed as earlier:

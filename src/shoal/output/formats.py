@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
 from shoal.errors import InputError, Unavailable
 from shoal.output.columns import Column, Shape, Unfit
 from shoal.output.parquet import ParquetFile, need_pyarrow
-from shoal.output.source import Source
+from shoal.output.source import Batch, Source
 from shoal.output.sqlite_file import SqliteFile
-from shoal.store.export import Encoder, Record, encoder
+from shoal.store.export import Encoder, Record, encoder, json_line
 
 FORMATS = ("jsonl", "csv", "parquet", "sqlite")
 LINES = ("jsonl", "csv")
@@ -58,6 +59,39 @@ class Written:
     last_id: int
     """Of its last row; 0 when there is none."""
     columns: tuple[Column, ...]
+    digest: str = ""
+    """Of the rows, if that was asked for."""
+
+
+class RowsDigest:
+    """A digest of rows, which tells whether they are still the same."""
+
+    def __init__(self) -> None:
+        self._sum = sha256()
+
+    @property
+    def text(self) -> str:
+        return self._sum.hexdigest()
+
+    def take(self, batch: Batch) -> None:
+        for _, record in batch:
+            self._sum.update(json_line(record).encode())
+
+    def listening(self, source: Source) -> Source:
+        """The same source; what is read of it is taken."""
+        return _Heard(source.what, source.names, source.types, source.closed, source.read, self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard(Source):
+    """A source to whose batches somebody listens."""
+
+    ear: RowsDigest
+
+    def batches(self, after: int = 0, until: int | None = None) -> Iterator[Batch]:
+        for batch in Source.batches(self, after, until):
+            self.ear.take(batch)
+            yield batch
 
 
 def format_of(name: str, chosen: str | None = None) -> str:
@@ -75,17 +109,27 @@ def check_format(kind: str) -> None:
         need_pyarrow()
 
 
-def write_file(source: Source, kind: str, path: Path, *, after: int = 0, until: int | None = None) -> Written:
-    """Write rows to a new file; one that was there is overwritten."""
-    shape = look(source, kind, after, until)
+def write_file(
+    source: Source,
+    kind: str,
+    path: Path,
+    *,
+    after: int = 0,
+    until: int | None = None,
+    shape: Shape | None = None,
+    digest: bool = False,
+) -> Written:
+    """Write rows to a new file; one that was there is overwritten. With a `digest` of the rows as they were written."""
+    shape = shape or look(source, kind, after, until)
     while True:
-        columns = shape.columns()
+        columns, hashed = shape.columns(), RowsDigest()
         try:
-            rows, last = _write(source, kind, path, columns, after, until)
+            read = hashed.listening(source) if digest else source
+            rows, last = _write(read, kind, path, columns, after, until)
         except Unfit as unfit:  # it was changed after it was looked at; each time one column less is left to change
             shape.forget_type(unfit.column)
             continue
-        return Written(rows, last, columns)
+        return Written(rows, last, columns, hashed.text if digest else "")
 
 
 def look(source: Source, kind: str, after: int = 0, until: int | None = None) -> Shape:

@@ -89,13 +89,21 @@ def source_of(
     wanted: RowFilter = EVERYTHING,
     *,
     lineage: bool = False,
+    numbered: bool = False,
 ) -> Source:
-    """A job's items (or pages, when it takes none), its pages, or its errors; items with where they come from."""
+    """A job's items (or pages, when it takes none), its pages, or its errors.
+
+    Items can have where they come from, and their number on the page, which together with the URL makes a key.
+    """
     chosen: What = what or ("items" if spec.takes_items else "pages")
 
     def items(after: int, limit: int) -> Batch:
         found = pages.items_after(job, after, limit, wanted)
         told = records(pages, job, [item for _, item in found], lineage=lineage)
+        if numbered:
+            told = (
+                {"url": item.url, "number": item.number, **each} for (_, item), each in zip(found, told, strict=True)
+            )
         return [(number, record) for (number, _), record in zip(found, told, strict=True)]
 
     def pages_(after: int, limit: int) -> Batch:
@@ -105,7 +113,7 @@ def source_of(
         return [(number, dead_record(letter)) for number, letter in pages.letters_after(job, after, limit, wanted)]
 
     if chosen == "items":
-        names = (*item_columns(spec), *(LINEAGE_COLUMNS if lineage else ()))
+        names = (*item_columns(spec), *(("number",) if numbered else ()), *(LINEAGE_COLUMNS if lineage else ()))
         return Source(chosen, names, _LINEAGE_TYPES if lineage else {}, _are_closed(spec), items)
     if chosen == "pages":
         return Source(chosen, PAGE_COLUMNS, _PAGE_TYPES, True, pages_)

@@ -16,8 +16,9 @@ from shoal.core.model import Counters, HostSpeed, JobState, JobStatus
 from shoal.core.spec import STORED, JobSpec
 from shoal.errors import StoreUnavailable
 from shoal.store.claims import Claim, insert_claim
+from shoal.store.deliveries import await_deliveries, insert_delivery
 from shoal.store.submissions import LIVING, URLS, Submissions, insert_submission, remove_submissions
-from shoal.store.tables import idempotency, jobs
+from shoal.store.tables import deliveries, idempotency, jobs
 from shoal.store.trouble import translated_errors
 
 IDS_AT_ONCE = 500
@@ -50,6 +51,8 @@ class NewJob:
     created_ms: int
     tenant: str = DEFAULT_TENANT
     request_id: str = ""
+    allowed: str = ""
+    """The operator's word that allows its output, for one that came over the API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,8 @@ class JobStore:
             if claim:
                 insert_claim(connection, claim, new.tenant, new.id, new.created_ms)
             connection.execute(sa.insert(jobs).values(values))
+            if spec.output:
+                insert_delivery(connection, new.id, spec.output, new.allowed, new.created_ms)
             return [insert_submission(connection, new.id, URLS, batch, new.created_ms) for batch in batches]
 
     def request_id(self, job: str) -> str:
@@ -171,7 +176,10 @@ class JobStore:
 
     def reopen(self, status: JobStatus, ended_ms: int) -> None:
         """The job that ended at this time goes on, unless it has ended once more by now."""
-        self._update(status.job, _sums(status), jobs.c.ended_ms == ended_ms)
+        with translated_errors(), self._engine.begin() as connection:
+            mine = (jobs.c.id == status.job, jobs.c.ended_ms == ended_ms)
+            if connection.execute(sa.update(jobs).where(*mine).values(_sums(status))).rowcount:
+                await_deliveries(connection, status.job)
 
     def edit(self, job: str, change: Callable[[JobSpec], JobSpec]) -> None:
         """Change a job's spec; who does so at the same time waits."""
@@ -209,6 +217,7 @@ class JobStore:
         self.submissions.remove(job)
         with translated_errors(), self._engine.begin() as connection:
             remove_submissions(connection, job)
+            connection.execute(sa.delete(deliveries).where(deliveries.c.job == job))
             connection.execute(sa.delete(idempotency).where(idempotency.c.job == job))
             connection.execute(sa.delete(jobs).where(jobs.c.id == job))
 

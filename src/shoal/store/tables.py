@@ -255,10 +255,20 @@ deliveries = Table(
     Column("parts", Text, nullable=False, server_default="[]"),
     Column("error", Text, nullable=False, server_default=""),
     Column("updated_ms", BigInteger, nullable=False),
+    Column("allowed", Text, nullable=False, server_default=""),
+    Column("early", Boolean, nullable=False, server_default=false()),
+    Column("round", Integer, nullable=False, server_default="0"),
+    Column("tries", Integer, nullable=False, server_default="0"),
+    Column("due_ms", BigInteger, nullable=False, server_default="0"),
+    Column("owner", String(40), nullable=False, server_default=""),
+    Column("owned_ms", BigInteger, nullable=False, server_default="0"),
     UniqueConstraint("job", "version", "output", name="deliveries_by_output"),
-    Index("deliveries_by_state", "state", "updated_ms"),
+    Index("deliveries_by_state", "state", "due_ms"),
 )
-"""Where a job's items are delivered to, and how far that has come: items up to `last_id`, in `parts` (JSON)."""
+"""Where a job's items are delivered to, and how far that has come: items up to `last_id`, in `parts` (JSON).
+
+`output` is JSON, with credentials if it has any. `allowed` is the operator's word that allows it, for jobs of the
+API. One that is `early` is begun before its job ends. Whoever works on one owns it until `owned_ms`."""
 
 robots = Table(
     "robots",

@@ -109,9 +109,15 @@ def _create_deliveries() -> None:
         sa.Column("parts", sa.Text, nullable=False, server_default="[]"),
         sa.Column("error", sa.Text, nullable=False, server_default=""),
         sa.Column("updated_ms", sa.BigInteger, nullable=False),
+        sa.Column("allowed", sa.Text, nullable=False, server_default=""),
+        sa.Column("early", sa.Boolean, nullable=False, server_default=sa.false()),
+        *(sa.Column(name, sa.Integer, nullable=False, server_default="0") for name in ("round", "tries")),
+        sa.Column("due_ms", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("owner", sa.String(40), nullable=False, server_default=""),
+        sa.Column("owned_ms", sa.BigInteger, nullable=False, server_default="0"),
         sa.UniqueConstraint("job", "version", "output", name="deliveries_by_output"),
     )
-    op.create_index("deliveries_by_state", "deliveries", ["state", "updated_ms"])
+    op.create_index("deliveries_by_state", "deliveries", ["state", "due_ms"])
 
 
 def downgrade() -> None:

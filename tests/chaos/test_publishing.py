@@ -1,0 +1,76 @@
+"""A reader of `latest` sees one whole set at any moment, however often publishers are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.command import REPOSITORY
+from tests.long import LONG
+from tests.s3 import S3
+
+RUNS = 50 if LONG else 4
+ROWS = 400
+
+
+def look(read: Callable[[str], bytes]) -> int:
+    """Follow the pointer as a reader does; which run was seen, whole, or -1 when there is none yet."""
+    try:
+        latest = json.loads(read("latest.json"))
+    except FileNotFoundError:
+        return -1
+    rows = [json.loads(line) for part in latest["parts"] for line in read(part["path"]).splitlines()]
+    assert len(rows) == latest["rows"] == ROWS
+    (run,) = {row["run"] for row in rows}
+    assert {row["n"] for row in rows} == set(range(ROWS))
+    assert latest["run"] == f"run{run:04d}"
+    return run
+
+
+def publish_under_kills(database: Path, target: str, read: Callable[[str], bytes], environment: dict[str, str]) -> int:
+    """Two publishers at a time until all runs are out; returns how often one was killed."""
+    command = [sys.executable, "-m", "tests.publisher", f"sqlite:///{database}", target, str(RUNS), str(ROWS)]
+    given = {**os.environ, **environment, "PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}"}
+    luck, kills, seen = random.Random(7), 0, -1
+    deadline = time.monotonic() + (900 if LONG else 120)
+    while seen < RUNS - 1:
+        assert time.monotonic() < deadline
+        process = subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert process.stdout is not None
+        process.stdout.readline()  # it is at work: from here on it is killed at any moment
+        end = time.monotonic() + luck.uniform(0.0, 1.0)
+        while time.monotonic() < end and process.poll() is None:
+            now = look(read)
+            assert now >= seen
+            seen = now
+        if process.poll() is None:
+            kills += 1
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        seen = max(seen, look(read))
+    return kills
+
+
+@pytest.mark.parametrize("kind", ["folder", "s3"])
+def test_a_reader_never_sees_a_part_of_a_set_or_a_mixture(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    if kind == "folder":
+        root = tmp_path / "out"
+        kills = publish_under_kills(tmp_path / "a.db", f"file://{root}/", lambda name: (root / name).read_bytes(), {})
+    else:
+        server: S3 = request.getfixturevalue("s3")
+        bucket = server.new_bucket()
+        kills = publish_under_kills(
+            tmp_path / "a.db", f"s3://{bucket}/x/", lambda name: server.get(bucket, f"x/{name}"), server.environment
+        )
+    assert kills >= 1
