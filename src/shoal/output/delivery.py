@@ -206,7 +206,7 @@ class Deliverer:
         self._deliveries.save(
             replace(delivery, state=state, tries=tries, error=error, due_ms=due), owner.name, owner.now_ms()
         )
-        log.warning("delivery_failed", job=job.id, delivery=delivery.id, tries=tries, error=error)
+        log.warning("output_failed", job=job.id, delivery=delivery.id, tries=tries, error=error)
 
     def _source(self, delivery: Delivery, job: JobRow, owner: Owner) -> Source:
         """The rows, whose reading is a sign of life."""

@@ -122,7 +122,7 @@ def source_of(
 
 def _are_closed(spec: JobSpec) -> bool:
     """Fields and formats are all that there is; what else takes items names their parts as it likes."""
-    return all(name in ("fields", "formats") or not getattr(spec, name) for name in EXTRACTION)
+    return all(name in ("fields", "each", "formats") or not getattr(spec, name) for name in EXTRACTION)
 
 
 def _limit_for(batch: Batch, limit: int) -> int:
