@@ -18,6 +18,7 @@ from shoal.again.again import Again
 from shoal.chores import Chore, Repairs
 from shoal.control import Ending
 from shoal.errors import ShoalError
+from shoal.field_stats import FieldStats
 from shoal.frontier.frontier import Frontier
 from shoal.hosts import Hosts
 from shoal.intake.intake import Intake
@@ -66,6 +67,7 @@ class Housekeeper:
     retention: Retention
     again: Again
     deliverer: Deliverer
+    field_stats: FieldStats
 
     def chores(self) -> tuple[Chore, ...]:
         """All that is done, in this order."""
@@ -83,6 +85,7 @@ class Housekeeper:
             Chore("trim", self._trim),
             Chore("tidy", self._tidy),
             *self.leftovers.chores(),
+            *self.field_stats.chores(),
         )
 
     def tick(self) -> None:

@@ -15,6 +15,7 @@ from shoal.chores import Repairs
 from shoal.control import Control, Ending
 from shoal.embedded import hold_embedded
 from shoal.errors import RedisUnavailable, StoreUnavailable
+from shoal.field_stats import FieldStats
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.rebuild import Rebuild
 from shoal.frontier.watch import Watch
@@ -47,6 +48,7 @@ from shoal.store.jobs import JobStore
 from shoal.store.ledger import Ledger
 from shoal.store.orphans import Orphans, owner_of
 from shoal.store.pages import PageStore
+from shoal.store.tallies import Tallies
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class Platform:
     recovery: Recovery
     deliveries: Deliveries
     deliverer: Deliverer
+    field_stats: FieldStats
 
     @classmethod
     def open(cls, settings: Settings, frontier: Frontier, ring: Ring, *, durable: bool = False) -> Platform:
@@ -102,20 +105,11 @@ class Platform:
         leftovers = Leftovers(Orphans(engine), folders, archive, Repairs(frontier.audit))
         deliveries = Deliveries(engine)
         deliverer = Deliverer(jobs, pages, deliveries, frontier.audit.now_ms, settings.allowed_outputs)
+        field_stats = FieldStats(frontier, jobs, pages, Tallies(engine))
         housekeeper = Housekeeper(
-            frontier,
-            jobs,
-            intake,
-            ending,
-            hosts,
-            ledger,
-            keeping,
-            recovery,
-            reconciler,
-            leftovers,
-            retention,
-            again,
-            deliverer,
+            *(frontier, jobs, intake, ending, hosts, ledger, keeping, recovery, reconciler, leftovers, retention),
+            *(again, deliverer),
+            field_stats,
         )
         return cls(
             *(settings, engine, frontier, jobs, pages, extractions, again, archive),
@@ -126,6 +120,7 @@ class Platform:
             recovery,
             deliveries,
             deliverer,
+            field_stats,
         )
 
     def close(self) -> None:

@@ -39,6 +39,7 @@ LEAVES = (
     leave(
         "fetch/proxied.py", "aiohttp aiohttp_socks socket ssl", "ways through proxies: the connectors are the guard's"
     ),
+    leave("core/contract.py", "jsonschema_rs", "holds items against schemas, and is told to fetch nothing for one"),
     leave("render/browser.py", "playwright", "starts the browser, whose every byte goes through the gate"),
     leave("render/renderer.py", "playwright", "knows what the browser raises"),
     leave("render/troubles.py", "playwright", "likewise"),

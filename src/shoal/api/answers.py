@@ -38,6 +38,8 @@ class Links(BaseModel):
     urls: str
     pages: str
     items: str
+    fields: str
+    quarantine: str
     errors: str
     dead: str
     export: str
@@ -92,6 +94,15 @@ class SlowHost(BaseModel):
     latency_ms: int
 
 
+class DriftView(BaseModel):
+    what: Literal["volume", "quarantine", "fill", "type"]
+    field: str
+    value: str
+    expected: str
+    runs: int = Field(description="Earlier runs that were looked at.")
+    detail: str
+
+
 class JobView(BaseModel):
     id: str
     name: str
@@ -116,6 +127,7 @@ class JobView(BaseModel):
     errors: dict[str, int] = Field(description="Requests given up, by reason.")
     reasons: dict[str, int] = Field(description="Every outcome with a reason, retries included.")
     slowest_hosts: list[SlowHost]
+    drift: list[DriftView] = Field(description="In what it differs from earlier jobs of its name; after its end.")
     spec: dict[str, Any]
     links: Links
 
@@ -200,6 +212,37 @@ class ExtractionView(BaseModel):
 
 class ExtractionList(BaseModel):
     data: list[ExtractionView]
+
+
+class QuarantineView(ItemView):
+    reasons: list[str]
+
+
+class QuarantineList(Listing):
+    data: list[QuarantineView]
+
+
+class FieldView(BaseModel):
+    filled: int
+    fill_rate: float
+    type: str
+    types: dict[str, int]
+    distinct: int
+    distinct_is_exact: bool
+    low: float | str | None = Field(description="Of numbers and dates; of texts and lists their length.")
+    high: float | str | None
+
+
+class FieldGroup(BaseModel):
+    items: int
+    fields: dict[str, FieldView]
+
+
+class FieldsView(FieldGroup):
+    complete: bool = Field(description="Are all items counted?")
+    quarantined: int
+    drift: list[DriftView]
+    hosts: dict[str, FieldGroup]
 
 
 class ErrorView(BaseModel):

@@ -17,7 +17,7 @@ from werkzeug.exceptions import BadRequest, RequestEntityTooLarge, UnsupportedMe
 from werkzeug.wrappers import Response as BaseResponse
 
 from shoal import __version__
-from shoal.api import extractions, follow, health, jobs, metrics, operations, results, scrape
+from shoal.api import extractions, follow, health, jobs, metrics, operations, quality, results, scrape
 from shoal.api.answers import Problem
 from shoal.api.auth import Guard
 from shoal.api.context import EXTENSION, Api
@@ -31,7 +31,7 @@ from shoal.wiring import Platform, redis_urls
 log = structlog.get_logger()
 
 ROUTES = (
-    *(jobs.routes, results.routes, extractions.routes, scrape.routes),
+    *(jobs.routes, results.routes, extractions.routes, quality.routes, scrape.routes),
     *(follow.routes, operations.routes, health.routes),
 )
 STREAMED = frozenset({"jobs.add_urls"})

@@ -56,6 +56,8 @@ RULES: dict[str, Permission] = {
     "extractions.list_extractions": READ,
     "extractions.show_extraction": READ,
     "extractions.drop_extraction": SUBMIT,
+    "quality.show_fields": READ,
+    "quality.list_quarantine": READ,
     "scrape.scrape": SUBMIT,
     "events.follow_job": READ,
     "operations.list_hosts": ADMIN,

@@ -19,11 +19,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from shoal.core.drift import DRIFTS
 from shoal.core.model import HostStatus
 from shoal.core.trouble import Need
 from shoal.errors import RedisUnavailable
 from shoal.frontier.audit import REPAIRED
-from shoal.frontier.crew import REFUSALS
+from shoal.frontier.crew import DRIFTED, REFUSALS
 from shoal.frontier.watch import Watch
 
 HOSTS_LOOKED_AT = 1_000
@@ -117,6 +118,10 @@ class FrontierCollector(Collector):
                 repairs.add_metric([what], count)
         yield repairs
 
+        drifts = CounterMetricFamily("shoal_drifts", "Runs that differ from earlier ones, by what", labels=["what"])
+        for what in DRIFTS:
+            drifts.add_metric([what], stats.get(f"{DRIFTED}:{what}", 0))
+        yield drifts
         restarts = CounterMetricFamily("shoal_worker_restarts", "Workers started again, by reason", labels=["reason"])
         for reason in RESTARTS:
             restarts.add_metric([reason], stats.get(f"restarts:{reason}", 0))

@@ -14,6 +14,7 @@ from shoal.store.deliveries import Delivery
 from shoal.store.export import ask_record, iso, limit
 from shoal.store.extractions import Progress
 from shoal.store.host_limits import HostLimit
+from shoal.store.items import Quarantined
 from shoal.store.jobs import JobRow
 from shoal.store.ledger import Entry
 from shoal.store.lineage import Lineage
@@ -24,7 +25,7 @@ PREFIX = "/api/v1"
 
 def links(job: str) -> dict[str, str]:
     base = f"{PREFIX}/jobs/{job}"
-    parts = ("urls", "pages", "items", "errors", "dead", "export", "events")
+    parts = ("urls", "pages", "items", "fields", "quarantine", "errors", "dead", "export", "events")
     return {"self": base, **{part: f"{base}/{part}" for part in parts}}
 
 
@@ -54,6 +55,7 @@ def job(row: JobRow, waiting_for: str | None = None) -> dict[str, Any]:
         "created_at": iso(row.created_ms),
         "waiting_for": waiting_for or (explain(row.status.troubles) if row.status else None),
         **(progress(row.status) if row.status else _no_progress()),
+        "drift": [each.as_json for each in row.drift or ()],
         "spec": spec(row.spec),
         "links": links(row.id),
     }
@@ -166,6 +168,10 @@ def delivery(row: Delivery) -> dict[str, Any]:
         "message": row.error,
         "updated_at": iso(row.updated_ms),
     }
+
+
+def quarantined(number: int, row: Quarantined) -> dict[str, Any]:
+    return {**item(number, row.item), "reasons": list(row.reasons)}
 
 
 def error(number: int, letter: DeadLetter) -> dict[str, Any]:

@@ -175,9 +175,21 @@ class DeadQuery(RowQuery):
     reason: Reason | None = None
 
 
+class FieldsQuery(Query):
+    hosts: bool = Field(default=False, description="Each host by itself, too.")
+    version: Version | None = _VERSION
+
+
+class QuarantineQuery(Query):
+    host: Host | None = None
+    version: Version | None = _VERSION
+    limit: Limit = 100
+    cursor: Cursor = _CURSOR
+
+
 class ExportQuery(Query):
     format: Literal["jsonl", "csv", "parquet", "sqlite"] = "jsonl"
-    what: Literal["items", "pages", "errors"] | None = Field(
+    what: Literal["items", "pages", "errors", "quarantine"] | None = Field(
         default=None, description="Items by default, pages when the job has no fields."
     )
     version: Version | None = _VERSION

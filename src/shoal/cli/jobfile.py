@@ -107,7 +107,7 @@ def make_spec(
     """The job from a file and flags; flags that were not given (None or empty) change nothing."""
     if proxies and flags.get("proxies"):
         raise BadSpec("--proxy and --proxies: give proxies of your own, or the name of a pool")
-    values = read_job_file(file) if file else {}
+    values = _with_schema(read_job_file(file), file.parent) if file else {}
     values |= {name: value for name, value in flags.items() if value is not None and value != []}
     if given := dict(split_option(option) for option in fields):
         values["fields"] = _added(values.get("fields"), given)
@@ -122,6 +122,15 @@ def make_spec(
         pool = with_list(spec.proxies, file.parent if file else Path.cwd())
         spec = spec.model_copy(update={"proxies": pool})
     return spec
+
+
+def _with_schema(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The schema of its contract written out, where the job names a file beside it."""
+    contract = values.get("contract")
+    name = cast(dict[str, Any], contract).get("schema") if isinstance(contract, dict) else None
+    if not isinstance(name, str):
+        return values
+    return {**values, "contract": {**cast(dict[str, Any], contract), "schema": read_job_file(folder / name)}}
 
 
 def _with_proxies(section: object, given: Sequence[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from shoal import __version__
-from shoal.cli import drill, extract, hosts, jobs, keys, mapping, ops, proxies, prune, recover, run, up
+from shoal.cli import drill, extract, hosts, jobs, keys, mapping, ops, proxies, prune, quality, recover, run, up
 from shoal.cli.talk import say
 from shoal.errors import ShoalError
 from shoal.observe import set_up_logs
@@ -32,6 +32,8 @@ for _command in (
     jobs.status,
     jobs.results,
     jobs.deliver,
+    quality.fields,
+    quality.quarantine,
     jobs.page,
     jobs.dead,
     jobs.pause,

@@ -92,7 +92,18 @@ def show_status(job: str, *, watch: bool, json: bool) -> None:
             lines.append(f"  versions of its items: v1, and {counted(len(versions), 'further one')}")
             lines += [f"    {line}" for version in versions for line in describe(version)]
         lines += [f"  {described(each)}" for each in platform.deliveries.of_job(found)]
-        show("\n".join([*lines, *_hosts(now)]))
+        row = platform.control.job(found)
+        show("\n".join([*lines, *_hosts(now), *_quality(platform, row)]))
+
+
+def _quality(platform: Platform, row: JobRow) -> list[str]:
+    """What is wrong with its items, if anything is."""
+    lines = [f"  drift: {each.told}" for each in row.drift or ()]
+    if row.spec.contract and (broken := platform.pages.count_quarantine(row.id)):
+        why = row.spec.contract.is_kept(platform.pages.count_items(row.id), broken)
+        told = f"contract broken: {why}" if why else f"{counted(broken, 'item')} in quarantine"
+        lines.append(f"  {told}: shoal quarantine {row.id}")
+    return lines
 
 
 def _living_status(platform: Platform, job: str) -> JobStatus:
@@ -128,7 +139,7 @@ def write_results(
         row = platform.control.job(platform.control.find(job))
         chosen = platform.extractions.choose(row.id, row.spec, version)
         source = source_of(platform.pages, row.id, chosen.spec, what, RowFilter(version=chosen.name), lineage=lineage)
-        if (version or lineage) and source.what != "items":
+        if (version or lineage) and source.what not in ("items", "quarantine"):
             raise InputError(f"--version and --lineage are about items, and these are {source.what}")
         _write_rows(source, kind, output)
 

@@ -334,7 +334,7 @@ class Event:
     id: str
     job: str
     kind: str
-    """`state`, `ended` or `changed`."""
+    """`state`, `ended`, `changed` or `drift`."""
     state: str
 
 

@@ -26,6 +26,7 @@ from pydantic import (
 
 from shoal.core.browsing import VERBS, Browsing
 from shoal.core.content import Formats
+from shoal.core.contract import Contract
 from shoal.core.egress import is_loopback
 from shoal.core.field import field_names
 from shoal.core.model import Engine, Lane, queue_name
@@ -52,6 +53,8 @@ _SECRET_PLACES = ("headers", "proxies", "output", "browser.cookies", "browser.ac
 _NAME, _POOL = "a name", "a pool"
 EXTRACTION = ("fields", "each", "formats")
 """The settings that say what is taken from a page."""
+TAKING = (*EXTRACTION, "contract")
+"""And what that must be like."""
 
 
 def _kind_of_proxies(value: object) -> str:
@@ -133,6 +136,8 @@ class JobSpec(BaseModel):
     formats: Formats = Field(default_factory=dict)
     """What to take of each page's content, beside the fields: markdown, text, html, links, metadata. A list, or a
     mapping that says whether it is of the `main` content or of the whole `page`."""
+    contract: Contract | None = None
+    """What items must be like: `schema` (a JSON Schema) or `model`; others go into quarantine."""
     headers: dict[str, str] = Field(default_factory=dict, repr=False)
     """Sent with each request of the job; Authorization, Cookie and all others that browsers do not send to everybody
     only to trusted origins. Never shown."""
@@ -259,7 +264,7 @@ class JobSpec(BaseModel):
     @property
     def extraction(self) -> str:
         """What it takes from pages, as one text (JSON) for whoever reads them; empty when it takes nothing."""
-        return self.model_dump_json(include=set(EXTRACTION), exclude_defaults=True) if self.takes_items else ""
+        return self.model_dump_json(include=set(TAKING), exclude_defaults=True) if self.takes_items else ""
 
     @property
     def takes_items(self) -> bool:

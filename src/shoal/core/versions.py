@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from shoal.core.spec import EXTRACTION, JobSpec, read_spec
+from shoal.core.spec import EXTRACTION, TAKING, JobSpec, read_spec
 from shoal.core.values import STORED
 from shoal.errors import BadSpec, InputError
 
@@ -39,7 +39,7 @@ def read_extraction(values: Mapping[str, Any], where: str = "the spec") -> tuple
 
     What is no setting of a job at all is refused, like all that is wrong with those that are.
     """
-    other = [name for name in values if name in JobSpec.model_fields and name not in EXTRACTION]
+    other = [name for name in values if name in JobSpec.model_fields and name not in TAKING]
     spec = read_spec({name: value for name, value in values.items() if name not in other}, where)
     if not spec.takes_items:
         raise BadSpec(f"{where} does not say what to take from the pages: it needs one of {', '.join(EXTRACTION)}")
@@ -48,5 +48,5 @@ def read_extraction(values: Mapping[str, Any], where: str = "the spec") -> tuple
 
 def with_extraction(spec: JobSpec, settings: Mapping[str, Any]) -> JobSpec:
     """The job as if it had been submitted with these settings."""
-    own = spec.model_dump(mode="json", exclude=set(EXTRACTION), exclude_defaults=True)
+    own = spec.model_dump(mode="json", exclude=set(TAKING), exclude_defaults=True)
     return JobSpec.model_validate({**own, **settings}, context=STORED)

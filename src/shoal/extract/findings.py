@@ -13,6 +13,7 @@ from shoal.core.url import Base
 from shoal.extract.allowance import Allowance
 from shoal.extract.document import Document
 from shoal.extract.extractor import Extractor, Item, extractor_of
+from shoal.extract.judging import Flaws, flaws_of
 from shoal.extract.listing import is_packed, read_listing
 from shoal.extract.next_page import next_links, rough_selector
 from shoal.extract.page import META_NAMES, Html
@@ -117,6 +118,8 @@ class Findings:
     """More of the same, at the same depth: parts of an index, the next page."""
     stale: tuple[str, ...] = ()
     """Entries of a listing that are older than what is wanted."""
+    flaws: Flaws = ()
+    """What breaks the job's contract."""
 
 
 NOTHING = Findings()
@@ -124,6 +127,12 @@ NOTHING = Findings()
 
 def find(body: bytes, wanted: Wanted) -> Findings:
     """Read a page here and now."""
+    found = _find(body, wanted)
+    flaws = flaws_of(wanted.extraction, found.items)
+    return replace(found, flaws=flaws) if flaws else found
+
+
+def _find(body: bytes, wanted: Wanted) -> Findings:
     if wanted.listing:
         return _find_listed(body, wanted)
     if wanted.json:

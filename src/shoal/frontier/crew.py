@@ -22,6 +22,9 @@ BEAT_LIFETIME = timedelta(seconds=20)
 REFUSALS = ("too_large", "not_json", "content_type", "malformed", "unknown_task", "arguments")
 """Why a worker did not take a message of the broker for a doorbell."""
 
+DRIFTED = "drift"
+"""Sums about runs that differ from earlier ones begin with this word."""
+
 
 class Crew:
     """What workers tell about themselves."""

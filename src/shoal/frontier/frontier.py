@@ -34,7 +34,7 @@ from shoal.core.routes import Route, RouteNote
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
 from shoal.frontier.audit import Audit
-from shoal.frontier.crew import BEAT_LIFETIME, Crew
+from shoal.frontier.crew import BEAT_LIFETIME, DRIFTED, Crew
 from shoal.frontier.doorbells import Doorbells
 from shoal.frontier.entry import encode_new
 from shoal.frontier.host_change import HostChange
@@ -139,6 +139,12 @@ class Frontier:
     def pause(self, job: str) -> JobState | None:
         """Take the job out of the rotation."""
         return state_of(self._scripts.call("pause", [job]))
+
+    def tell_drift(self, job: str, kinds: Iterable[str]) -> None:
+        """A run differs from the earlier ones of its name, in these ways: it is counted, and told to who listens."""
+        for kind in kinds:
+            self._crew.count(f"{DRIFTED}:{kind}")
+        self._scripts.call("tell_drift", [job])
 
     def resume(self, job: str) -> JobState | None:
         """Put a paused job back into the rotation."""

@@ -11,15 +11,17 @@ from shoal.output.columns import Scalar, Shape, Type
 from shoal.store.export import (
     DEAD_COLUMNS,
     PAGE_COLUMNS,
+    QUARANTINE_COLUMNS,
     Record,
     dead_record,
     item_columns,
     page_record,
+    quarantine_record,
 )
 from shoal.store.lineage import LINEAGE_COLUMNS, records
 from shoal.store.pages import EVERYTHING, PageStore, RowFilter
 
-What = Literal["items", "pages", "errors"]
+What = Literal["items", "pages", "errors", "quarantine"]
 FEWEST, MOST = 100, 1_000
 """Rows that are read at a time."""
 SAMPLE = 50
@@ -91,7 +93,7 @@ def source_of(
     lineage: bool = False,
     numbered: bool = False,
 ) -> Source:
-    """A job's items (or pages, when it takes none), its pages, or its errors.
+    """A job's items (or pages, when it takes none), its pages, its errors or its quarantine.
 
     Items can have where they come from, and their number on the page, which together with the URL makes a key.
     """
@@ -112,11 +114,17 @@ def source_of(
     def errors(after: int, limit: int) -> Batch:
         return [(number, dead_record(letter)) for number, letter in pages.letters_after(job, after, limit, wanted)]
 
+    def quarantine(after: int, limit: int) -> Batch:
+        found = pages.quarantine_after(job, after, limit, wanted)
+        return [(number, quarantine_record(row)) for number, row in found]
+
     if chosen == "items":
         names = (*item_columns(spec), *(("number",) if numbered else ()), *(LINEAGE_COLUMNS if lineage else ()))
         return Source(chosen, names, _LINEAGE_TYPES if lineage else {}, _are_closed(spec), items)
     if chosen == "pages":
         return Source(chosen, PAGE_COLUMNS, _PAGE_TYPES, True, pages_)
+    if chosen == "quarantine":
+        return Source(chosen, QUARANTINE_COLUMNS, {}, True, quarantine)
     return Source(chosen, DEAD_COLUMNS, _DEAD_TYPES, True, errors)
 
 

@@ -15,6 +15,7 @@ from shoal.core.field import field_names
 from shoal.core.ledger import Ask
 from shoal.core.redact import encodable
 from shoal.core.spec import JobSpec
+from shoal.store.items import Quarantined
 from shoal.store.pages import DeadLetter, ItemRow, PageRow
 
 Record = dict[str, Any]
@@ -31,6 +32,7 @@ PAGE_COLUMNS = (
     "redirect",
     "canonical",
 )
+QUARANTINE_COLUMNS = ("url", "number", "reasons", "data")
 DEAD_COLUMNS = ("url", "outcome", "reason", "detail", "attempts", "depth", "at")
 ASK_COLUMNS = ("at", "job", "url", "status", "reason", "rate", "parallel", "source", "robots", "rule")
 _FORMULA = re.compile("[\t\r\n]|[\\s\x00\u200b\ufeff]*[=+\\-@\uff1d\uff0b\uff0d\uff20]")
@@ -45,6 +47,11 @@ def item_columns(spec: JobSpec) -> tuple[str, ...]:
 
 def item_record(item: ItemRow) -> Record:
     return {"url": item.url, **item.data}
+
+
+def quarantine_record(row: Quarantined) -> Record:
+    item = row.item
+    return {"url": item.url, "number": item.number, "reasons": list(row.reasons), "data": dict(item.data)}
 
 
 def page_record(page: PageRow) -> Record:

@@ -15,6 +15,7 @@ import orjson
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from shoal.core.url import Url
 from shoal.store.tables import FIRST_VERSION, items, quarantine
 from shoal.store.upsert import upsert
 
@@ -39,7 +40,7 @@ class Quarantined:
     """An item that breaks its job's contract, and why."""
 
     item: ItemRow
-    reasons: Sequence[Any]
+    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,20 @@ class PageKey:
     job: str
     fingerprint: int
     version: str = FIRST_VERSION
+
+
+def rows_of(
+    job: str,
+    url: Url,
+    found: Sequence[Mapping[str, Any]],
+    flaws: Iterable[tuple[int, tuple[str, ...]]] = (),
+    version: str = FIRST_VERSION,
+) -> tuple[tuple[ItemRow, ...], tuple[Quarantined, ...]]:
+    """(items of a page, those that break the contract): numbers are places on the page, over both."""
+    rows = [ItemRow(job, url.fingerprint, place, str(url), item, version) for place, item in enumerate(found)]
+    broken = dict(flaws)
+    kept = tuple(row for row in rows if row.number not in broken)
+    return kept, tuple(Quarantined(rows[place], reasons) for place, reasons in broken.items())
 
 
 class ItemWriter:
@@ -141,3 +156,8 @@ def item_of(row: sa.RowMapping) -> ItemRow:
     """From columns."""
     data = orjson.loads(row["data"])
     return ItemRow(row["job"], row["fingerprint"], row["number"], row["url"], data, row["version"])
+
+
+def quarantined_of(row: sa.RowMapping) -> Quarantined:
+    """Likewise."""
+    return Quarantined(item_of(row), tuple(orjson.loads(row["reasons"])))

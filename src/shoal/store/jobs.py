@@ -7,18 +7,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 import sqlalchemy as sa
 from pydantic import ValidationError
 from sqlalchemy.engine import Engine
 
 from shoal.core.access import DEFAULT_TENANT
+from shoal.core.drift import Drift
 from shoal.core.model import Counters, HostSpeed, JobState, JobStatus
 from shoal.core.spec import STORED, JobSpec
 from shoal.errors import StoreUnavailable
 from shoal.store.claims import Claim, insert_claim
 from shoal.store.deliveries import await_deliveries, insert_delivery
 from shoal.store.submissions import LIVING, URLS, Submissions, insert_submission, remove_submissions
-from shoal.store.tables import deliveries, idempotency, jobs
+from shoal.store.tables import deliveries, field_tallies, idempotency, jobs
 from shoal.store.trouble import translated_errors
 
 IDS_AT_ONCE = 500
@@ -40,6 +42,8 @@ class JobRow:
     request_id: str = ""
     open: bool = False
     """More URLs may be submitted."""
+    drift: tuple[Drift, ...] | None = None
+    """In what it differs from earlier runs; None before that was looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,24 @@ class JobStore:
         if self._engine.dialect.name == "sqlite" and file and not Path(file).exists():
             raise StoreUnavailable(f"the database {file} is gone")
 
+    def unjudged(self, limit: int) -> list[JobRow]:
+        """Jobs that have ended and were not held against earlier runs, those that ended first first."""
+        query = sa.select(jobs).where(jobs.c.drift.is_(None), jobs.c.ended_ms.is_not(None), jobs.c.deleted_ms.is_(None))
+        with translated_errors(), self._engine.connect() as connection:
+            return [_row(row) for row in connection.execute(query.order_by(jobs.c.ended_ms).limit(limit)).mappings()]
+
+    def earlier_runs(self, row: JobRow, limit: int) -> list[str]:
+        """Finished jobs of the same name that were created before this one, the latest first."""
+        query = sa.select(jobs.c.id).where(
+            jobs.c.tenant == row.tenant,
+            jobs.c.name == row.name,
+            jobs.c.created_ms < row.created_ms,
+            jobs.c.state == JobState.FINISHED.value,
+            jobs.c.deleted_ms.is_(None),
+        )
+        with translated_errors(), self._engine.connect() as connection:
+            return list(connection.execute(query.order_by(jobs.c.created_ms.desc()).limit(limit)).scalars())
+
     # --- changing ------------------------------------------------------------------------------------------------
 
     def record(self, status: JobStatus) -> None:
@@ -178,7 +200,7 @@ class JobStore:
         """The job that ended at this time goes on, unless it has ended once more by now."""
         with translated_errors(), self._engine.begin() as connection:
             mine = (jobs.c.id == status.job, jobs.c.ended_ms == ended_ms)
-            if connection.execute(sa.update(jobs).where(*mine).values(_sums(status))).rowcount:
+            if connection.execute(sa.update(jobs).where(*mine).values({**_sums(status), "drift": None})).rowcount:
                 await_deliveries(connection, status.job)
 
     def edit(self, job: str, change: Callable[[JobSpec], JobSpec]) -> None:
@@ -189,6 +211,13 @@ class JobStore:
             spec = change(_stored_spec(job, connection.execute(sa.select(jobs.c.spec).where(mine)).scalar_one()))
             values = {"spec": _spec_json(spec), "queue": spec.queue, "name": spec.name, "labels": _labels(spec)}
             connection.execute(sa.update(jobs).where(mine).values(values))
+
+    def judge(self, job: str, drift: Sequence[Drift]) -> bool:
+        """Write down in what an ended job differs from earlier runs; False when somebody else has done so."""
+        text = orjson.dumps([asdict(each) for each in drift]).decode()
+        mine = sa.and_(jobs.c.id == job, jobs.c.drift.is_(None), jobs.c.ended_ms.is_not(None))
+        with translated_errors(), self._engine.begin() as connection:
+            return bool(connection.execute(sa.update(jobs).where(mine).values(drift=text)).rowcount)
 
     def close(self, job: str) -> None:
         """No more URLs will be submitted."""
@@ -217,8 +246,8 @@ class JobStore:
         self.submissions.remove(job)
         with translated_errors(), self._engine.begin() as connection:
             remove_submissions(connection, job)
-            connection.execute(sa.delete(deliveries).where(deliveries.c.job == job))
-            connection.execute(sa.delete(idempotency).where(idempotency.c.job == job))
+            for table in (deliveries, idempotency, field_tallies):
+                connection.execute(sa.delete(table).where(table.c.job == job))
             connection.execute(sa.delete(jobs).where(jobs.c.id == job))
 
     def forget_claims(self, before_ms: int) -> None:
@@ -276,6 +305,7 @@ def _row(row: sa.RowMapping) -> JobRow:
         row["tenant"],
         row["request_id"],
         row["open"],
+        None if row["drift"] is None else tuple(Drift(**drift) for drift in orjson.loads(row["drift"])),
     )
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from shoal.core.ledger import Ask
 from shoal.store.items import ItemRow as ItemRow
-from shoal.store.items import ItemWriter, PageKey, Quarantined, item_of
+from shoal.store.items import ItemWriter, PageKey, Quarantined, item_of, quarantined_of
 from shoal.store.ledger import Ledger
 from shoal.store.tables import FIRST_VERSION, dead_letters, items, links, pages, quarantine
 from shoal.store.trouble import translated_errors
@@ -132,6 +132,7 @@ class RowFilter:
 
 
 EVERYTHING = RowFilter()
+_VERSIONED = (items, quarantine)
 
 
 class PageStore:
@@ -243,6 +244,29 @@ class PageStore:
                 return
             last = rows[-1]["fingerprint"], rows[-1]["number"]
 
+    def quarantine_after(
+        self, job: str, last_id: int, limit: int = 1000, wanted: RowFilter = EVERYTHING
+    ) -> list[tuple[int, Quarantined]]:
+        """Items that break the contract, written after the one with this id."""
+        return [(row["id"], quarantined_of(row)) for row in self._after(quarantine, job, last_id, limit, wanted)]
+
+    def quarantined(self, job: str, wanted: RowFilter = EVERYTHING) -> Iterator[Quarantined]:
+        """All items of a job that break its contract."""
+        yield from map(quarantined_of, self._walk(quarantine, job, wanted))
+
+    def count_items(self, job: str, version: str = FIRST_VERSION) -> int:
+        """How many items there are that keep the contract."""
+        return self._count_version(items, job, version)
+
+    def count_quarantine(self, job: str, version: str = FIRST_VERSION) -> int:
+        """How many there are that break it."""
+        return self._count_version(quarantine, job, version)
+
+    def _count_version(self, table: sa.Table, job: str, version: str) -> int:
+        query = sa.select(sa.func.count()).where(table.c.job == job, table.c.version == version)
+        with self._transaction() as connection:
+            return connection.execute(query).scalar_one()
+
     def letters_after(
         self, job: str, last_id: int, limit: int = 1000, wanted: RowFilter = EVERYTHING
     ) -> list[tuple[int, DeadLetter]]:
@@ -313,8 +337,8 @@ class PageStore:
         self, table: sa.Table, job: str, last_id: int, limit: int, wanted: RowFilter = EVERYTHING
     ) -> Sequence[sa.RowMapping]:
         query = sa.select(table).where(table.c.job == job, table.c.id > last_id).order_by(table.c.id).limit(limit)
-        if table is items:
-            query = query.where(items.c.version == wanted.version)
+        if table in _VERSIONED:
+            query = query.where(table.c.version == wanted.version)
         if wanted is not EVERYTHING:
             query = _narrowed(query, table, wanted)
         with self._transaction() as connection:
@@ -359,11 +383,11 @@ def conditions(table: sa.Table, wanted: RowFilter) -> list[sa.ColumnElement[bool
 
 
 def _narrowed(query: sa.Select[Any], table: sa.Table, wanted: RowFilter) -> sa.Select[Any]:
-    if table is not items:
+    if table not in _VERSIONED:
         return query.where(*conditions(table, wanted))
     about_pages = conditions(pages, wanted)
     page = sa.select(pages.c.id).where(
-        pages.c.job == items.c.job, pages.c.fingerprint == items.c.fingerprint, *about_pages
+        pages.c.job == table.c.job, pages.c.fingerprint == table.c.fingerprint, *about_pages
     )
     return query.where(page.exists()) if about_pages else query
 

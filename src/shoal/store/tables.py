@@ -55,6 +55,7 @@ jobs = Table(
     Index(
         "jobs_living", "created_ms", sqlite_where=text("ended_ms IS NULL"), postgresql_where=text("ended_ms IS NULL")
     ),
+    Index("jobs_unjudged", "ended_ms", sqlite_where=text("drift IS NULL"), postgresql_where=text("drift IS NULL")),
 )
 """`labels` has a blank before and after each label; `deleted_ms` is when its data was given up for removal; `drift` is
 in what it differs from earlier runs of its name, as JSON, NULL before that was looked at."""

@@ -52,10 +52,11 @@ class Delivery:
         """
         rows = self._rows(results)
         items = [item for result in results for item in result.items]
+        broken = [item for result in results for item in result.quarantined]
         letters = [result.letter for result in results if result.letter]
         asks, found = self._asks(results), self._found(results)
         if rows or items or letters or asks or found:
-            self._pages.write(rows, items, letters, asks, found)
+            self._pages.write(rows, items, letters, asks, found, broken)
             self._told = results
         self._admit(results)
         report = self._frontier.settle([result.settlement for result in results])

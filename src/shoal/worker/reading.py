@@ -17,7 +17,8 @@ from shoal.extract.findings import NOTHING, Findings
 from shoal.extract.listing import name_of
 from shoal.fetch.port import Response
 from shoal.store.archive import Exchange
-from shoal.store.pages import ItemRow, PageRow
+from shoal.store.items import rows_of
+from shoal.store.pages import PageRow
 from shoal.worker.context import JobContext
 from shoal.worker.reader import Reader, unhurried
 from shoal.worker.result import Result, given_up, handed_over, now_ms
@@ -90,8 +91,8 @@ async def _go_on(
     if page and findings.canonical and (target := base.join(findings.canonical)):
         found = replace(found, page=replace(page, canonical=str(target)))
     if findings.items:
-        rows = (ItemRow(context.job, url.fingerprint, n, str(url), item) for n, item in enumerate(findings.items))
-        found = replace(found, items=tuple(rows))
+        items, quarantined = rows_of(context.job, url, findings.items, findings.flaws)
+        found = replace(found, items=items, quarantined=quarantined)
     links = await unhurried(context.trail.onward(url, depth, findings, base, says))
     cut = dict.fromkeys((*findings.cut, "links") if links.cut else findings.cut)
     if reason := _partial_reason(context, str(url), findings, tuple(cut)):

@@ -14,6 +14,7 @@ from shoal.core.redact import without_secrets
 from shoal.core.tail import line_of
 from shoal.errors import FetchError
 from shoal.store.archive import Attachment, Exchange
+from shoal.store.items import Quarantined
 from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow
 
 _NO_LIMIT = Limit(0.0, 0, LimitSource.DEFAULT)
@@ -27,6 +28,8 @@ class Result:
     page: PageRow | None = None
     exchange: Exchange | None = None
     items: tuple[ItemRow, ...] = ()
+    quarantined: tuple[Quarantined, ...] = ()
+    """Those of its items that break the job's contract."""
     letter: DeadLetter | None = None
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     duplicates: int = 0

@@ -230,3 +230,20 @@ def test_a_mistake_is_told_with_the_name_of_its_file(tmp_path: Path) -> None:
     assert str(caught.value) == f"{path} is not valid:\n  - page: there is no such setting; did you mean 'pages'?"
     with pytest.raises(BadSpec, match=r"^the job is not valid:\n  - pages: "):
         make_spec(None, {"pages": 0}, [], [])
+
+
+@pytest.mark.parametrize("text", ['{"type": "object", "required": ["t"]}', "type: object\nrequired: [t]\n"])
+def test_the_schema_of_a_contract_can_be_a_file_beside_the_job(tmp_path: Path, text: str) -> None:
+    (tmp_path / "book.schema").write_text(text)
+    job = tmp_path / "job.yaml"
+    job.write_text("urls: [http://a.example/]\nfields: {t: h1}\ncontract: {schema: book.schema}\n")
+    spec = make_spec(job, {}, (), ())
+    assert spec.contract is not None
+    assert spec.contract.schema == {"type": "object", "required": ["t"]}
+
+
+def test_a_schema_that_is_not_there_is_named(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text("urls: [http://a.example/]\ncontract: {schema: missing.json}\n")
+    with pytest.raises(InputError, match=r"missing\.json: No such file"):
+        make_spec(job, {}, (), ())

@@ -54,7 +54,7 @@ local HOSTS = P .. ':hosts'
 local STATS = P .. ':stats'
 local EVENTS = P .. ':events'
 
--- A change that people wait for: kind is 'state', 'ended' or 'changed'.
+-- A change that people wait for: kind is 'state', 'ended', 'changed' or 'drift'.
 local function tell(job, kind, state)
   local kept = 10000
   redis.call('XADD', EVENTS, 'MAXLEN', '~', kept, '*', 'job', job, 'kind', kind, 'state', state)

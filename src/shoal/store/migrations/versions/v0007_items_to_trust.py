@@ -25,6 +25,8 @@ def _callback() -> sa.Column[str]:
 def upgrade() -> None:
     op.add_column("jobs", sa.Column("drift", sa.Text))
     op.create_index("jobs_by_name", "jobs", ["tenant", "name", "created_ms"])
+    unjudged = sa.text("drift IS NULL")
+    op.create_index("jobs_unjudged", "jobs", ["ended_ms"], sqlite_where=unjudged, postgresql_where=unjudged)
     op.add_column("pages", _callback())
     op.add_column("pages", sa.Column("meta", sa.Text))
     for name in _PAGE_COLUMNS[2:]:
@@ -134,5 +136,6 @@ def downgrade() -> None:
         op.drop_column("dead_letters", name)
     for name in reversed(_PAGE_COLUMNS):
         op.drop_column("pages", name)
+    op.drop_index("jobs_unjudged", "jobs")
     op.drop_index("jobs_by_name", "jobs")
     op.drop_column("jobs", "drift")
