@@ -8,10 +8,8 @@ from datetime import timedelta
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
 from shoal.errors import FetchError, NotFound
-from shoal.extract.extractor import Item
-from shoal.extract.findings import Findings, Wanted, find
+from shoal.extract.findings import NOTHING, Findings, Wanted, find
 from shoal.extract.trail import UNHURRIED, Trail
-from shoal.extract.weight import is_light
 from shoal.fetch.port import Response
 from shoal.store.archive import ArchiveReader
 from shoal.store.lineage import source_of
@@ -33,17 +31,17 @@ class ArchivedPages:
         self._heavy = heavy
         self._cautious = cautious
 
-    def items_of(self, page: PageRow) -> tuple[Item, ...]:
+    def read(self, page: PageRow) -> Findings:
         """Raises FetchError when the page is not there, or cannot be read within bounds."""
         response = self._response(page)
         body = response.unpacked(self._spec.max_body)
         url, media_type = response.url, response.media_type
         wanted = self._trail.wanted(url, page.depth, media_type, page.charset, self._extraction) if body else None
         if wanted is None:
-            return ()
-        if not self._cautious and is_light(body, wanted.queries, content=wanted.content, scale=UNHURRIED):
-            return find(body, wanted).items
-        return self._heavy(body, wanted).items
+            return NOTHING
+        if not self._cautious and wanted.is_light(body, scale=UNHURRIED):
+            return find(body, wanted)
+        return self._heavy(body, wanted)
 
     def _response(self, page: PageRow) -> Response:
         ref = source_of(page)

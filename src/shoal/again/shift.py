@@ -18,12 +18,13 @@ from shoal.again.again import Again
 from shoal.again.archived import ArchivedPages, Heavy
 from shoal.core.versions import with_extraction
 from shoal.errors import FetchError, RowRefused, ShoalError, Unavailable
-from shoal.extract.extractor import Item, extractor_of
+from shoal.extract.extractor import extractor_of
 from shoal.frontier.parts import Claim, Parts
 from shoal.store.archive import ArchiveReader
 from shoal.store.extractions import Extraction, ExtractionState, ExtractionStore, Part
+from shoal.store.items import ItemRow, Quarantined, rows_of
 from shoal.store.jobs import JobStore
-from shoal.store.pages import ItemRow, PageRow, PageStore
+from shoal.store.pages import PageRow, PageStore
 
 log = structlog.get_logger()
 
@@ -72,6 +73,8 @@ class _Batch:
 
     def __init__(self) -> None:
         self.rows: list[ItemRow] = []
+        self.refused: list[Quarantined] = []
+        """Those that break the contract."""
         self.failures: Counter[str] = Counter()
         self.pages = self.bytes = 0
         self.upto = 0
@@ -182,7 +185,7 @@ class Shift:
         batch.pages += 1
         batch.bytes += page.size
         try:
-            found = pages.items_of(page)
+            found = pages.read(page)
         except FetchError as exc:
             self._note(extraction, page, batch, exc.reason, exc.detail)
             return
@@ -192,7 +195,9 @@ class Shift:
             log.exception("extractor_failed", job=page.job, url=page.url, version=extraction.version)
             self._note(extraction, page, batch, "extractor_failed", str(exc))
             return
-        batch.rows += _rows(page, found, extraction.version)
+        rows, refused = rows_of(page.job, page.fingerprint, page.url, found.items, found.flaws, extraction.version)
+        batch.rows += rows
+        batch.refused += refused
 
     def _note(self, extraction: Extraction, page: PageRow, batch: _Batch, reason: str, detail: str) -> None:
         batch.failures[reason] += 1
@@ -214,12 +219,12 @@ class Shift:
 
     def _advance(self, extraction: Extraction, part: Part, batch: _Batch) -> Part | None:
         moved = part.moved(batch.upto, batch.pages, len(batch.rows), batch.failures)
-        return moved if self._tools.store.advance(extraction.job, part, moved, batch.rows) else None
+        return moved if self._tools.store.advance(extraction.job, part, moved, batch.rows, batch.refused) else None
 
     def _storable(self, extraction: Extraction, batch: _Batch) -> _Batch:
         """Without pages that have an item which the database does not take."""
         refused: set[int] = set()
-        for row in batch.rows:
+        for row in (*batch.rows, *(each.item for each in batch.refused)):
             try:
                 self._tools.store.check(row)
             except RowRefused as exc:
@@ -230,8 +235,5 @@ class Shift:
                     )
                 refused.add(row.fingerprint)
         batch.rows = [row for row in batch.rows if row.fingerprint not in refused]
+        batch.refused = [each for each in batch.refused if each.item.fingerprint not in refused]
         return batch
-
-
-def _rows(page: PageRow, found: tuple[Item, ...], version: str) -> list[ItemRow]:
-    return [ItemRow(page.job, page.fingerprint, number, page.url, item, version) for number, item in enumerate(found)]

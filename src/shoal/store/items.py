@@ -15,7 +15,6 @@ import orjson
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from shoal.core.url import Url
 from shoal.store.tables import FIRST_VERSION, items, quarantine
 from shoal.store.upsert import upsert
 
@@ -54,16 +53,17 @@ class PageKey:
 
 def rows_of(
     job: str,
-    url: Url,
+    fingerprint: int,
+    url: str,
     found: Sequence[Mapping[str, Any]],
     flaws: Iterable[tuple[int, tuple[str, ...]]] = (),
     version: str = FIRST_VERSION,
 ) -> tuple[tuple[ItemRow, ...], tuple[Quarantined, ...]]:
     """(items of a page, those that break the contract): numbers are places on the page, over both."""
-    rows = [ItemRow(job, url.fingerprint, place, str(url), item, version) for place, item in enumerate(found)]
+    rows = [ItemRow(job, fingerprint, place, url, item, version) for place, item in enumerate(found)]
     broken = dict(flaws)
     kept = tuple(row for row in rows if row.number not in broken)
-    return kept, tuple(Quarantined(rows[place], reasons) for place, reasons in broken.items())
+    return kept, tuple(Quarantined(rows[place], tuple(reasons)) for place, reasons in broken.items())
 
 
 class ItemWriter:

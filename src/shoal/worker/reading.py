@@ -91,7 +91,7 @@ async def _go_on(
     if page and findings.canonical and (target := base.join(findings.canonical)):
         found = replace(found, page=replace(page, canonical=str(target)))
     if findings.items:
-        items, quarantined = rows_of(context.job, url, findings.items, findings.flaws)
+        items, quarantined = rows_of(context.job, url.fingerprint, str(url), findings.items, findings.flaws)
         found = replace(found, items=items, quarantined=quarantined)
     links = await unhurried(context.trail.onward(url, depth, findings, base, says))
     cut = dict.fromkeys((*findings.cut, "links") if links.cut else findings.cut)
