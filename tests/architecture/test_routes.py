@@ -13,7 +13,7 @@ from tests.contract.api import Client, Desk, a_desk, refused, told
 
 UNDOCUMENTED = {"home", "openapi.openapi", "openapi.doc_url", "openapi.static"}
 """The way to the document itself."""
-_PARTS = {"job": "job23456", "page": "1", "kind": "pdf", "host": "shop.example", "filename": "x.js"}
+_PARTS = {"job": "job23456", "page": "1", "kind": "pdf", "host": "shop.example", "filename": "x.js", "version": "v2"}
 AUTOMATIC = {"HEAD", "OPTIONS"}
 """Flask answers these where GET, or anything, is answered."""
 
