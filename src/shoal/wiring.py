@@ -27,7 +27,7 @@ from shoal.intake.intake import Caps, Intake
 from shoal.intake.replay import Replays
 from shoal.intake.ring import Ring
 from shoal.leftovers import Leftovers
-from shoal.output.delivery import Deliverer
+from shoal.output.delivery import Deliverer, contract_kept
 from shoal.reconcile import Reconciler
 from shoal.recovery.recovery import Recovery
 from shoal.recovery.way_back import WayBack
@@ -104,7 +104,8 @@ class Platform:
         reconciler = Reconciler(frontier, watch, pages, ended, ending, ring, lambda job: way.begin(job, force=True))
         leftovers = Leftovers(Orphans(engine), folders, archive, Repairs(frontier.audit))
         deliveries = Deliveries(engine)
-        deliverer = Deliverer(jobs, pages, deliveries, frontier.audit.now_ms, settings.allowed_outputs)
+        may_publish = contract_kept(pages, lambda job, version: extractions.choose(job.id, job.spec, version).spec)
+        deliverer = Deliverer(jobs, pages, deliveries, frontier.audit.now_ms, settings.allowed_outputs, may_publish)
         field_stats = FieldStats(frontier, jobs, pages, Tallies(engine))
         housekeeper = Housekeeper(
             *(frontier, jobs, intake, ending, hosts, ledger, keeping, recovery, reconciler, leftovers, retention),

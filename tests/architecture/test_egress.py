@@ -39,6 +39,11 @@ LEAVES = (
     leave(
         "fetch/proxied.py", "aiohttp aiohttp_socks socket ssl", "ways through proxies: the connectors are the guard's"
     ),
+    leave("fetch/answers.py", "aiohttp", "refines what connections read, and makes none"),
+    leave("worker/extracting.py", "select", "looks whether its worker stops"),
+    leave("worker/aside.py", "create_subprocess_exec", "starts the process in which pages are read apart"),
+    leave("extract/markup.py", "html_to_markdown html", "writes markup anew, from bytes"),
+    leave("extract/metadata.py", "dateutil", "reads dates"),
     leave("core/contract.py", "jsonschema_rs", "holds items against schemas, and is told to fetch nothing for one"),
     leave("render/browser.py", "playwright", "starts the browser, whose every byte goes through the gate"),
     leave("render/renderer.py", "playwright", "knows what the browser raises"),
@@ -70,7 +75,6 @@ LEAVES = (
     leave("extract/elements.py", "xml", "a parser that is given bytes, and asked for nothing outside of them"),
     leave("extract/next_page.py", "lxml", "parses bytes, without a network"),
     leave("core/pagination.py", "lxml", "compiles a selector"),
-    leave("worker/reader.py", "create_subprocess_exec", "starts that process"),
     leave("worker/outage.py", "socket", "knows this machine's name"),
     leave("worker/pulse.py", "socket celery", "knows this machine's name; the broker"),
     leave("frontier/away.py", "ssl", "knows what TLS with Redis can fail of"),

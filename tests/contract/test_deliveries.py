@@ -163,6 +163,19 @@ def test_the_pointer_never_goes_back(desk: Desk, target: Target) -> None:
     assert "newer" in the_delivery(desk, older).error
 
 
+def test_a_set_that_breaks_its_contract_is_withheld_and_readers_keep_the_last_one(desk: Desk, target: Target) -> None:
+    contract = {"schema": {"required": ["price"]}, "items": 3}
+    kept = a_job(desk, target.url, contract=contract)
+    desk.work(take)
+    desk.platform.deliverer.work()
+    few = a_job(desk, target.url, 2, contract=contract)
+    desk.work(take)
+    desk.platform.deliverer.work()
+    found = the_delivery(desk, few)
+    assert (found.state, found.error) == (DeliveryState.WITHHELD, "2 items; the contract wants at least 3")
+    assert target.latest()["run"] == kept
+
+
 def test_a_set_that_may_not_be_published_is_withheld(desk: Desk, target: Target) -> None:
     job = a_job(desk, target.url)
     desk.work(take, at_most=2)

@@ -22,7 +22,7 @@ import structlog
 from shoal.core.model import JobState
 from shoal.core.output import Allowed, OutputSettings, Place, TablePlace
 from shoal.core.redact import without_secrets
-from shoal.core.spec import read_spec
+from shoal.core.spec import JobSpec, read_spec
 from shoal.errors import Conflict, InputError, PlaceUnavailable, ShoalError
 from shoal.output.columns import Shape
 from shoal.output.formats import RowsDigest, write_file
@@ -61,6 +61,20 @@ def complete_only(job: JobRow, version: str) -> str:
     """A set that was given up on the way is not a set."""
     del version
     return "the job was cancelled: its set is not complete" if job.state is JobState.CANCELLED else ""
+
+
+def contract_kept(pages: PageStore, spec_of: Callable[[JobRow, str], JobSpec]) -> MayPublish:
+    """Nor is one that breaks the job's contract; `spec_of` has the spec of a version."""
+
+    def why_not(job: JobRow, version: str) -> str:
+        contract = spec_of(job, version).contract
+        broken = ""
+        if contract:
+            counts = (pages.count_items(job.id, version), pages.count_quarantine(job.id, version))
+            broken = contract.is_kept(*counts)
+        return complete_only(job, version) or broken
+
+    return why_not
 
 
 class Receiver(Protocol):
