@@ -17,6 +17,7 @@ from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE, is_for_browser
 from shoal.core.output import Allowed
 from shoal.core.values import RateText
 from shoal.errors import InputError
+from shoal.spiders.finder import is_file, split_sources
 
 PREFIX = "SHOAL_"
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -121,6 +122,9 @@ class Settings(BaseModel):
     """A YAML file with limits of hosts; `shoal hosts set` and the API are stronger."""
     proxies_file: Path | None = None
     """A YAML file with proxy pools, which jobs can name."""
+    spiders: str = ""
+    """Modules and .py files with spiders, with commas between them: `acme.spiders,/etc/shoal/books.py`. The same for
+    the whole fleet."""
     egress_allow: str = ""
     """Networks, addresses and names that may be asked though they are not on the internet: `10.0.0.0/8,wiki.example`.
     The same for the whole fleet."""
@@ -159,6 +163,13 @@ class Settings(BaseModel):
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return None if path is None else path.expanduser().absolute()
+
+    @field_validator("spiders")
+    @classmethod
+    def _files_are_absolute(cls, text: str) -> str:
+        return ",".join(
+            str(Path(source).expanduser().absolute()) if is_file(source) else source for source in split_sources(text)
+        )
 
     @field_validator("log_level")
     @classmethod

@@ -35,6 +35,7 @@ from shoal.redis_check import check_broker, check_redis
 from shoal.redis_url import RedisUrls
 from shoal.retention import Retention, Stores
 from shoal.settings import Settings
+from shoal.spiders.finder import use as use_spiders
 from shoal.store.archive import ArchiveReader
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
@@ -80,6 +81,7 @@ class Platform:
     @classmethod
     def open(cls, settings: Settings, frontier: Frontier, ring: Ring, *, durable: bool = False) -> Platform:
         """Open the stores around a frontier; `durable` waits for the disk at each commit."""
+        use_spiders(settings.spiders)
         engine = open_database(settings.sql_url, durable=durable)
         jobs, pages, archive = JobStore(engine), PageStore(engine), ArchiveReader(settings.archive_path)
         extractions = ExtractionStore(engine)

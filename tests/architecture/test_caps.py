@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.core import browsing, convert, expressions, field, pagination, pattern, rules, template, url
+from shoal.core import browsing, convert, expressions, field, pagination, pattern, rules, spidering, template, url
 from shoal.core.browsing import Browsing
 from shoal.core.spec import JobSpec
 from shoal.extract import allowance, apart, content, elements, linked, listing, metadata, next_page, outline, page
 from shoal.fetch import answers, decode, guard, http, lookups
 from shoal.render import actions, deadline, notebook, port, request_head, shots, traffic
+from shoal.spiders import follow, run
 from shoal.worker import reader, reading
 from tests.documents import table
 
@@ -19,7 +20,8 @@ LISTING = (elements, listing, next_page, pagination, template)
 CONTENT = (content, metadata, outline)
 TAKING = (field, allowance, linked, convert, expressions, rules)
 FETCHING = (answers, decode, guard, http, lookups, reader, reading)
-MODULES = (*LISTING, pattern, url, page, *CONTENT, *TAKING, apart, *FETCHING, *RENDERING)
+SPIDERS = (spidering, follow, run)
+MODULES = (*LISTING, pattern, url, page, *CONTENT, *TAKING, apart, *FETCHING, *SPIDERS, *RENDERING)
 
 
 def _value(text: str) -> float:

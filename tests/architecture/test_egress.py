@@ -71,6 +71,19 @@ LEAVES = (
     leave("core/dates.py", "babel", "knows the names of months"),
     leave("extract/finders.py", "lxml", "parses texts, with no_network"),
     leave("extract/takers.py", "lxml", "writes elements out"),
+    leave(
+        "extract/companion.py", "subprocess weakref", "starts that process for stored pages, and ends it with its owner"
+    ),
+    leave(
+        "spiders/finder.py",
+        "import_module importlib exec_module spec_from_file_location traceback",
+        "imports the spiders that the operator has named",
+    ),
+    leave("__init__.py", "import_module importlib", "imports what spiders are made of when they are used"),
+    leave("spiders/page.py", "lxml", "parses pages, and is given no addresses"),
+    leave("spiders/selection.py", "lxml", "likewise"),
+    leave("spiders/run.py", "pydantic_core", "makes plain values of items"),
+    leave("testing.py", "mimetypes", "knows types of files by their names"),
     leave("extract/apart.py", "subprocess ctypes", "parses pages in another process, which it shuts in"),
     leave("extract/elements.py", "xml", "a parser that is given bytes, and asked for nothing outside of them"),
     leave("extract/next_page.py", "lxml", "parses bytes, without a network"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -96,6 +97,20 @@ def read_headers(options: Iterable[str]) -> dict[str, str]:
     return headers
 
 
+def read_params(options: Iterable[str]) -> dict[str, Any]:
+    """`name=value` options; a value is JSON, or else a text."""
+    params: dict[str, Any] = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not equals or not name.strip():
+            raise BadSpec(f"--param {option!r}: write NAME=VALUE, for example language=en or most=10")
+        try:
+            params[name.strip()] = json.loads(value)
+        except ValueError:
+            params[name.strip()] = value
+    return params
+
+
 def make_spec(
     file: Path | None,
     flags: Mapping[str, Any],
@@ -103,6 +118,7 @@ def make_spec(
     headers: Iterable[str],
     proxies: Sequence[str] = (),
     browser: Mapping[str, Any] = MappingProxyType({}),
+    params: Iterable[str] = (),
 ) -> JobSpec:
     """The job from a file and flags; flags that were not given (None or empty) change nothing."""
     if proxies and flags.get("proxies"):
@@ -115,6 +131,8 @@ def make_spec(
         values["headers"] = _added(values.get("headers"), sent)
     if asked := {name: value for name, value in browser.items() if value is not None}:
         values["browser"] = _added(values.get("browser"), asked)
+    if told := read_params(params):
+        values["params"] = _added(values.get("params"), told)
     if proxies:
         values["proxies"] = _with_proxies(values.get("proxies"), proxies)
     spec = read_spec(values, str(file) if file else "the job")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from shoal import __version__
-from shoal.cli import drill, extract, hosts, jobs, keys, mapping, ops, proxies, prune, quality, recover, run, up
+from shoal.cli import drill, extract, hosts, jobs, keys, mapping, ops, proxies, prune, quality, recover, run, spiders, up
 from shoal.cli.talk import say
 from shoal.errors import ShoalError
 from shoal.observe import set_up_logs
@@ -23,7 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _command in (run.crawl, run.scrape, mapping.map, run.resume):
+for _command in (run.crawl, run.scrape, mapping.map, run.resume, spiders.spiders):
     app.command(rich_help_panel="Fetch")(_command)
 for _command in (extract.extract, extract.diff):
     app.command(rich_help_panel="Extract again")(_command)

@@ -99,6 +99,16 @@ TakeOption = Annotated[
     typer.Option("--take", envvar="SHOAL_TAKE", rich_help_panel=_JOB,
                  help="Take markdown, text, html, links or metadata of each page; markdown=page: of all of it."),
 ]  # fmt: skip
+Spider = Annotated[
+    str | None,
+    typer.Option("--spider", envvar="SHOAL_SPIDER", rich_help_panel=_JOB,
+                 help="Let a registered spider read the pages; see: shoal spiders."),
+]  # fmt: skip
+Param = Annotated[
+    list[str] | None,
+    typer.Option("--param", envvar="SHOAL_PARAM", rich_help_panel=_JOB,
+                 help="Tell the spider NAME=VALUE; a value that is JSON is taken as such."),
+]  # fmt: skip
 Name = Annotated[str | None, typer.Option(envvar="SHOAL_NAME", help="A label for the job.", rich_help_panel=_JOB)]
 Header = Annotated[
     list[str] | None,

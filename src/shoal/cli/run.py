@@ -30,6 +30,8 @@ from shoal.proxy_pools import pools_of
 from shoal.redis_url import RedisUrls, is_here
 from shoal.render.lookup import find_browser
 from shoal.settings import Settings, read_settings
+from shoal.spiders.finder import check_spider
+from shoal.spiders.finder import use as use_spiders
 
 DEFAULT_WORKERS = min(2, os.cpu_count() or 1)
 MAX_LOOKUPS = 20
@@ -65,6 +67,8 @@ def crawl(
     field: opt.FieldOption = None,
     take: opt.TakeOption = None,
     each: opt.Each = None,
+    spider: opt.Spider = None,
+    param: opt.Param = None,
     name: opt.Name = None,
     header: opt.Header = None,
     drop_tracking: opt.DropTracking = None,
@@ -97,8 +101,6 @@ def crawl(
     """Crawl a site: follow links inside the start hosts, take fields, write results as they come.
 
     shoal crawl https://books.example/ --pages 500 --field title=h1 --field price=.price -o books.jsonl
-
-    shoal crawl https://blog.example/ --take markdown --take metadata -o posts.jsonl
     """
     _launch(locals())
 
@@ -114,6 +116,8 @@ def scrape(
     field: opt.FieldOption = None,
     take: opt.TakeOption = None,
     each: opt.Each = None,
+    spider: opt.Spider = None,
+    param: opt.Param = None,
     name: opt.Name = None,
     header: opt.Header = None,
     drop_tracking: opt.DropTracking = None,
@@ -204,7 +208,7 @@ def _launch(given: Mapping[str, Any]) -> None:
     job, view = given["job"], View(given["output"], given["format"], given["quiet"], given["json"])
     asked = _asked(flags["engine"], job, **{name: given[name] for name in ("wait", "screenshot", "pdf")})
     fields, headers, proxies = (given[name] or () for name in ("field", "header", "proxy"))
-    spec = make_spec(job, flags, fields, headers, proxies, asked)
+    spec = make_spec(job, flags, fields, headers, proxies, asked, given["param"] or ())
     _start(spec, given["workers"], given["detach"], view, _where(listed, job))
 
 
@@ -256,6 +260,8 @@ def make_ready(spec: JobSpec, where: Places, *, workers: int) -> tuple[JobSpec, 
     if settings.redis_url:
         RedisUrls.of(settings.redis_url)  # before its place is asked for: what is wrong with it is named
     pools_of(settings.proxies_file).check(spec.proxies)
+    use_spiders(settings.spiders)
+    check_spider(spec.spider)
     here = is_here(settings.redis_url)
     if spec.local and not here:
         raise InputError("local: only while Redis, too, is on this machine; see SHOAL_EGRESS_ALLOW")

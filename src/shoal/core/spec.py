@@ -37,6 +37,7 @@ from shoal.core.proxies import PoolName, ProxyPool
 from shoal.core.redact import HIDDEN, is_plain_header, without_bare_login
 from shoal.core.rules import BadRules, read_rules
 from shoal.core.sitemaps import Since, Sitemaps
+from shoal.core.spidering import Params, SpiderName
 from shoal.core.url import Url, parse
 from shoal.core.values import STORED, Duration, Keep, Label, Parallel, Rate, Size, no_boolean, read_moment
 from shoal.core.values import read_rate as read_rate
@@ -51,7 +52,7 @@ _PLAIN = {"tuple_type": "a list is needed", "list_type": "a list is needed", "di
 _SECRET_PLACES = ("headers", "proxies", "output", "browser.cookies", "browser.actions")
 """Settings of which a refusal does not repeat what was given; nor of those that these are part of."""
 _NAME, _POOL = "a name", "a pool"
-EXTRACTION = ("fields", "each", "formats")
+EXTRACTION = ("fields", "each", "formats", "spider", "params")
 """The settings that say what is taken from a page."""
 TAKING = (*EXTRACTION, "contract")
 """And what that must be like."""
@@ -138,6 +139,10 @@ class JobSpec(BaseModel):
     mapping that says whether it is of the `main` content or of the whole `page`."""
     contract: Contract | None = None
     """What items must be like: `schema` (a JSON Schema) or `model`; others go into quarantine."""
+    spider: SpiderName = ""
+    """The name of a spider that the operator has registered: it reads the pages, and says what is followed."""
+    params: Params = Field(default_factory=dict)
+    """What the spider is told (`page.params`): JSON."""
     headers: dict[str, str] = Field(default_factory=dict, repr=False)
     """Sent with each request of the job; Authorization, Cookie and all others that browsers do not send to everybody
     only to trusted origins. Never shown."""
@@ -243,6 +248,13 @@ class JobSpec(BaseModel):
     @classmethod
     def _next_is_a_selector(cls, selector: str, info: ValidationInfo) -> str:
         return selector if info.context == STORED else check_selector(selector)
+
+    @field_validator("params")
+    @classmethod
+    def _params_are_for_a_spider(cls, params: Params, info: ValidationInfo) -> Params:
+        if params and not info.data.get("spider", "?") and info.context != STORED:
+            raise ValueError("this is for a spider: name one under spider")
+        return params
 
     @field_validator("headers")
     @classmethod

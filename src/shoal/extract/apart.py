@@ -1,4 +1,4 @@
-"""Reading pages in a process apart, under bounds: `python -m shoal.extract.apart SECONDS BYTES`.
+"""Reading pages in a process apart, under bounds: `python -m shoal.extract.apart SECONDS BYTES SPIDERS`.
 
 Orders come in on its standard input: what is wanted as JSON, then the body, each behind its length. For each, what was
 found goes out as JSON behind its length. JSON, as who reads hostile pages may one day be taken over by one. A page that
@@ -20,6 +20,9 @@ from typing import Any, BinaryIO, cast
 
 from shoal.errors import FetchError
 from shoal.extract.findings import Findings, Wanted, find
+from shoal.spiders.finder import load, named_sources, use
+from shoal.spiders.follow import FollowUp
+from shoal.spiders.registry import spiders
 
 CPU_S = 5.0
 """That a page may take to read."""
@@ -37,8 +40,8 @@ READY = b"ready"
 
 
 def command(cpu_s: float) -> tuple[str, ...]:
-    """That starts the process, in which a page may take this much of the processor."""
-    return (*COMMAND, str(cpu_s), str(MEMORY))
+    """That starts the process, in which a page may take this much of the processor; it is told where spiders are."""
+    return (*COMMAND, str(cpu_s), str(MEMORY), named_sources())
 
 
 def environment() -> dict[str, str]:
@@ -60,6 +63,7 @@ def read_answer(data: bytes) -> Findings:
     """What the process has found; raises FetchError when it could not say."""
     try:
         found: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
+        found["requests"] = [FollowUp(*each) for each in found["requests"]]
         named = ((each.name, found[each.name]) for each in fields(Findings))
         return Findings(**{name: _tuple(value) for name, value in named})
     except (ValueError, KeyError, TypeError) as exc:
@@ -121,7 +125,8 @@ _PR_SET_PDEATHSIG = 1
 def main(cpu_s: float, memory: int) -> None:
     """Answer orders until there are no more."""
     _limit(memory)
-    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    source, sink = sys.stdin.buffer, _own_output()
+    _warm_up()
     _send(sink, READY)
     while (order := _receive(source)) is not None and (body := _receive(source)) is not None:
         signal.setitimer(signal.ITIMER_PROF, cpu_s)
@@ -133,6 +138,20 @@ def main(cpu_s: float, memory: int) -> None:
         _send(sink, answer)
         del body, answer
         _give_back()
+
+
+def _warm_up() -> None:
+    """Spiders are imported before there is a page: that takes a while, and is not held against one."""
+    load()
+    if spiders():
+        import shoal.extract.spiders  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+
+def _own_output() -> BinaryIO:
+    """For answers alone: what a spider prints goes to standard error."""
+    sink = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return sink
 
 
 def _give_back() -> None:
@@ -178,4 +197,5 @@ def _send(sink: BinaryIO, data: bytes) -> None:
 
 
 if __name__ == "__main__":
+    use(sys.argv[3] if len(sys.argv) > 3 else "")
     main(float(sys.argv[1]), int(sys.argv[2]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -35,6 +35,10 @@ class Extractor:
     find_each: Find | None = None
     content: Content | None = None
     """What is taken of the page as a whole."""
+    spider: str = ""
+    """The name of one that reads the page as well: `extract.spiders`."""
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """For the spider."""
 
     @classmethod
     def of(cls, rules: Rules, content: Content | None = None) -> Extractor:
@@ -119,7 +123,8 @@ def extractor_of(extraction: str) -> Extractor:
     settings: dict[str, Any] = json.loads(extraction) if extraction else {}
     formats = settings.get("formats")
     content = Content(formats) if formats else None
-    return Extractor.of(read_rules(settings.get("fields", {}), settings.get("each")), content)
+    made = Extractor.of(read_rules(settings.get("fields", {}), settings.get("each")), content)
+    return replace(made, spider=settings.get("spider", ""), params=settings.get("params", {}))
 
 
 def _all(rules: Sequence[Rule]) -> Iterator[Rule]:

@@ -19,6 +19,7 @@ from shoal.extract.next_page import next_links, rough_selector
 from shoal.extract.page import META_NAMES, Html
 from shoal.extract.shell import why_render
 from shoal.extract.weight import Query, is_light
+from shoal.spiders.follow import FollowUp
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,10 @@ class Wanted:
     """Entries of a listing that are older than this are told apart."""
     next: str = ""
     """The selector of the link to the next page."""
+    brief: str = ""
+    """For the job's spider: `extract.spiders.Brief`."""
+    markup: bool = True
+    """Is it a page of HTML? Others are for spiders alone."""
 
     @property
     def extractor(self) -> Extractor:
@@ -54,6 +59,8 @@ class Wanted:
     def is_light(self, body: bytes, *, scale: int = 1) -> bool:
         """Can it be read where others wait? Where nobody does, a page may be so many times larger."""
         if self.listing and is_packed(body):  # nobody can see what is in it
+            return False
+        if self.extractor.spider:  # an operator's code, of which nobody knows how long it takes
             return False
         light = self.json or is_light(body, self.queries, scale=scale, content=self.content)
         return light and self.extractor.is_quick(body, json=self.json, scale=scale)
@@ -120,6 +127,10 @@ class Findings:
     """Entries of a listing that are older than what is wanted."""
     flaws: Flaws = ()
     """What breaks the job's contract."""
+    requests: tuple[FollowUp, ...] = ()
+    """Of the job's spider."""
+    failed: str = ""
+    """Why the job's spider found nothing."""
 
 
 NOTHING = Findings()
@@ -135,10 +146,21 @@ def find(body: bytes, wanted: Wanted) -> Findings:
 def _find(body: bytes, wanted: Wanted) -> Findings:
     if wanted.listing:
         return _find_listed(body, wanted)
-    if wanted.json:
-        document = Document.parse(body, wanted.charset, wanted.base)
-        return _with_notes(Findings(items=wanted.extractor.take(document)), document.allowance)
-    html = Html.parse(body, wanted.charset, wanted.base)
+    html = Html.parse(body, wanted.charset, wanted.base) if wanted.markup and not wanted.json else None
+    found = _of_json(body, wanted) if wanted.json else _of_markup(html, body, wanted) if html else Findings()
+    if not wanted.extractor.spider or found.render:
+        return found
+    from shoal.extract.spiders import with_spider  # with all that it needs, which most pages do not
+
+    return with_spider(found, body, wanted, html)
+
+
+def _of_json(body: bytes, wanted: Wanted) -> Findings:
+    document = Document.parse(body, wanted.charset, wanted.base)
+    return _with_notes(Findings(items=wanted.extractor.take(document)), document.allowance)
+
+
+def _of_markup(html: Html, body: bytes, wanted: Wanted) -> Findings:
     if wanted.require is not None and (why := why_render(html.tree, wanted.require)):
         return Findings(render=why)
     hrefs = html.hrefs(skip_nofollow=wanted.skip_nofollow) if wanted.links else ()

@@ -17,6 +17,7 @@ from shoal.core.model import Candidate, Level, Rejected, Request
 from shoal.core.scope import NOT_ALLOWED, Scope
 from shoal.core.url import Base, Url
 from shoal.extract.page import MAX_JOINED_CHARS
+from shoal.spiders.follow import FollowUp
 
 _ROOTED = ("/", "http://", "https://")
 _EMPTY: frozenset[str] = frozenset()
@@ -107,6 +108,29 @@ class Links:
     def refuses(self, url: Url) -> str | None:
         """The rule that keeps a page out, or None."""
         return self._scope.refuses(url)
+
+    def sort_requests(
+        self, base: Base, requests: Sequence[FollowUp], deepest: int | None
+    ) -> Generator[None, None, SortedOut]:
+        """What a spider's requests come to; they are not remembered, as each may be for another callback."""
+        candidates: list[Candidate] = []
+        room = MAX_JOINED_CHARS
+        pause_at = time.perf_counter() + PAUSE_S
+        for number, asked in enumerate(requests):
+            if number % STEP == 0 and time.perf_counter() > pause_at:
+                yield
+                pause_at = time.perf_counter() + PAUSE_S
+            if room <= 0:
+                return SortedOut(candidates, 0, cut=True)
+            if (deepest is not None and asked.depth > deepest) or (url := base.join(asked.url)) is None:
+                continue
+            room -= url.chars + len(asked.meta)
+            judged = self._judge(url, asked.depth)
+            if isinstance(judged, Request):
+                judged = replace(judged, level=Level(asked.level), callback=asked.callback, meta=asked.meta)
+            if judged is not None:
+                candidates.append(judged)
+        return SortedOut(candidates, 0)
 
     def follow(self, target: Url, request: Request) -> Candidate:
         """A redirect's target: same depth, one hop more."""

@@ -7,14 +7,15 @@ page leads to the same places.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 
-from shoal.core.model import Candidate, Level
+from shoal.core.model import Candidate, Level, Request
 from shoal.core.scope import Scope
 from shoal.core.spec import JobSpec
 from shoal.core.url import Base, Url
-from shoal.extract.apart import find_apart
+from shoal.extract.brief import Brief, header_lines
+from shoal.extract.companion import Companion
 from shoal.extract.directives import SILENT, Directives, read_directives
 from shoal.extract.document import is_json
 from shoal.extract.extractor import extractor_of
@@ -47,11 +48,14 @@ class Trail:
 
     spec: JobSpec
     links: Links
+    companion: Companion = field(default_factory=Companion)
+    """In which stored pages are read that are not read in place."""
 
     @classmethod
-    def of(cls, spec: JobSpec) -> Trail:
+    def of(cls, spec: JobSpec, companion: Companion | None = None) -> Trail:
         scope = Scope.of(spec.hosts if spec.goes_on else (), spec.allow, spec.deny)
-        return cls(spec, Links(scope, forgiving=bool(spec.sitemaps or spec.next)))
+        links = Links(scope, forgiving=bool(spec.sitemaps or spec.next))
+        return cls(spec, links, companion or Companion())
 
     @property
     def heeds_directives(self) -> bool:
@@ -60,7 +64,7 @@ class Trail:
 
     def follows_from(self, depth: int) -> bool:
         """Are links of a page at this depth wanted?"""
-        return self.spec.follow and self._goes_deeper(depth)
+        return self.spec.follow and (bool(self.spec.spider) or self._goes_deeper(depth))
 
     def lists_from(self, depth: int) -> bool:
         """Are entries of a sitemap or feed at this depth wanted? Also without links, where sitemaps are asked for."""
@@ -68,7 +72,7 @@ class Trail:
 
     def goes_on_from(self, depth: int) -> bool:
         """Can a page at this depth lead anywhere?"""
-        return bool(self.spec.next) or self.lists_from(depth)
+        return bool(self.spec.next) or self.follows_from(depth) or self.lists_from(depth)
 
     def _goes_deeper(self, depth: int) -> bool:
         return self.spec.depth is None or depth < self.spec.depth
@@ -84,34 +88,46 @@ class Trail:
         listing: str = "",
     ) -> Wanted | None:
         """What is to be read of a page, if it is one that can have links or values, and if anything is."""
-        spec = self.spec
-        if is_json(media_type):
-            reads = bool(extraction) and extractor_of(extraction).reads_json
-            return Wanted(str(url), charset, spec.drop_tracking, extraction=extraction, json=True) if reads else None
-        if listing:
+        spec, extractor = self.spec, extractor_of(extraction)
+        if listing and (spec.sitemaps or not extractor.spider):
             links = self.lists_from(depth)
             return Wanted(str(url), charset, spec.drop_tracking, links, listing=listing, since_ms=spec.since_ms)
-        links = self.follows_from(depth)
+        markup = media_type in HTML_TYPES
+        json = is_json(media_type) and extractor.reads_json
+        if not (markup or json or extractor.spider):
+            return None
+        links = self.follows_from(depth) and markup and not spec.spider
         asked = links or extraction or self.heeds_directives or require is not None or spec.next
-        if media_type not in HTML_TYPES or not asked:
+        if not asked:
             return None
         return Wanted(
             str(url),
             charset,
             spec.drop_tracking,
-            links,
+            links and markup,
             spec.nofollow,
             directives=self.heeds_directives,
             extraction=extraction,
             require=require,
             next=spec.next,
+            json=json,
+            markup=markup,
         )
 
-    def _wanted_of(self, response: Response, depth: int, body: bytes) -> Wanted | None:
+    def _wanted_of(self, request: Request, response: Response, body: bytes) -> Wanted | None:
         """What is to be read of a body that was kept, for the sake of where it leads to."""
-        media_type = response.media_type
-        listing = name_of(body, media_type)
-        return self.wanted(response.url, depth, media_type, response.charset(body), listing=listing)
+        media_type, spec = response.media_type, self.spec
+        listing, extraction = name_of(body, media_type), spec.extraction if spec.spider else ""
+        charset = response.charset(body)
+        wanted = self.wanted(response.url, request.depth, media_type, charset, extraction, listing=listing)
+        return wanted and self.briefed(wanted, request, response)
+
+    def briefed(self, wanted: Wanted, request: Request, response: Response) -> Wanted:
+        """With what the job's spider is to know of the page, if it has one."""
+        if not wanted.extractor.spider:
+            return wanted
+        brief = Brief(response.status, header_lines(response.headers), request.depth, request.callback, request.meta)
+        return replace(wanted, brief=brief.pack())
 
     def directives(self, response: Response, findings: Findings) -> Directives:
         """What the page says to robots about itself, as far as that matters."""
@@ -124,13 +140,16 @@ class Trail:
         rebased = bool(findings.base)
         level = Level.NORMAL if depth else Level.FIRST
         more = yield from self.links.further(base, findings.further, depth, level, listed=bool(findings.kind))
-        found = yield from self.links.sort_stepwise(url, base, findings.hrefs, depth + 1, rebased=rebased)
+        if self.spec.spider and not findings.kind:
+            found = yield from self.links.sort_requests(base, findings.requests, self.spec.depth)
+        else:
+            found = yield from self.links.sort_stepwise(url, base, findings.hrefs, depth + 1, rebased=rebased)
         stale = yield from self.links.stale(base, findings.stale)
         return SortedOut([*more, *found.candidates, *stale], found.duplicates, found.cut)
 
-    def again(self, depth: int, response: Response) -> tuple[list[Candidate], int]:
+    def again(self, request: Request, response: Response) -> tuple[list[Candidate], int]:
         """(candidates that are new to this process, number of the others) of a body that was kept."""
-        read = self._read_again(depth, response)
+        depth, read = request.depth, self._read_again(request, response)
         if read is None:
             return [], 0
         findings, base = read
@@ -139,7 +158,7 @@ class Trail:
 
     def sightings(self, depth: int, response: Response) -> Iterator[Sighting]:
         """The pages that a body names, and that are within the job's bounds."""
-        read = self._read_again(depth, response)
+        read = self._read_again(Request(response.url, depth), response)
         if read is None:
             return
         findings, base = read
@@ -152,13 +171,14 @@ class Trail:
             if (url := base.join(href)) is not None and not self.links.refuses(url):
                 yield Sighting(url, source)
 
-    def _read_again(self, depth: int, response: Response) -> tuple[Findings, Base] | None:
+    def _read_again(self, request: Request, response: Response) -> tuple[Findings, Base] | None:
         """What is in a body that was kept; None when it leads nowhere."""
-        if not self.goes_on_from(depth):
+        if not self.goes_on_from(request.depth):
             return None
         body = response.unpacked(self.spec.max_body)
-        wanted = self._wanted_of(response, depth, body)
+        wanted = self._wanted_of(request, response, body)
         if not body or wanted is None:
             return None
-        findings = find(body, wanted) if wanted.is_light(body, scale=UNHURRIED) else find_apart(body, wanted)
+        light = wanted.is_light(body, scale=UNHURRIED)
+        findings = find(body, wanted) if light else self.companion.find(body, wanted)
         return findings, wanted.base_with(findings.base)

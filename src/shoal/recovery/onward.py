@@ -27,13 +27,13 @@ def body_wanted(trail: Trail, page: PageRow) -> ArchiveRef | None:
 def onward(trail: Trail, page: PageRow, body: Exchange | None) -> tuple[list[Candidate], int]:
     """(candidates that are new to this trail, number of the others); FetchError says that the body is unreadable."""
     url = parse(page.url)
+    level = Level.NORMAL if page.depth else Level.FIRST
+    request = Request(url, page.depth, level, hops=page.hops, callback=page.callback, meta=page.meta or "")
     if page.redirect:
-        level = Level.NORMAL if page.depth else Level.FIRST
-        request = Request(url, page.depth, level, hops=page.hops, callback=page.callback, meta=page.meta or "")
         return [trail.links.follow(parse(page.redirect), request)], 0
     if body is None:
         return [], 0
-    return trail.again(page.depth, Response(url, body.status, body.http_reason, body.headers, body.body, timedelta()))
+    return trail.again(request, Response(url, body.status, body.http_reason, body.headers, body.body, timedelta()))
 
 
 def written_down(found: Iterable[FoundLinks]) -> list[Candidate]:

@@ -21,7 +21,7 @@ from shoal.store.items import rows_of
 from shoal.store.pages import PageRow
 from shoal.worker.context import JobContext
 from shoal.worker.reader import Reader, unhurried
-from shoal.worker.result import Result, given_up, handed_over, now_ms
+from shoal.worker.result import Result, clean, given_up, handed_over, now_ms
 from shoal.worker.sitemaps import without_sitemap
 
 log = structlog.get_logger()
@@ -48,6 +48,7 @@ async def read_page(
     findings = NOTHING
     if wanted is not None:
         try:
+            wanted = context.trail.briefed(wanted, lease.request, response)
             findings = await reader.read(body, wanted)
         except FetchError as exc:
             found = _unread(context, found, exc)
@@ -90,6 +91,8 @@ async def _go_on(
     url, depth, page = lease.request.url, lease.request.depth, found.page
     if page and findings.canonical and (target := base.join(findings.canonical)):
         found = replace(found, page=replace(page, canonical=str(target)))
+    if findings.failed:
+        found = _spider_failed(context, found, findings.failed)
     if findings.items:
         items, quarantined = rows_of(context.job, url.fingerprint, str(url), findings.items, findings.flaws)
         found = replace(found, items=items, quarantined=quarantined)
@@ -115,8 +118,19 @@ def _partial_reason(context: JobContext, url: str, findings: Findings, cut: tupl
     return "value_unconverted" if findings.unconverted else ""
 
 
+def _spider_failed(context: JobContext, found: Result, detail: str) -> Result:
+    """The page is kept, with the reason; it can be read again when the spider is mended."""
+    url, detail = str(found.settlement.lease.request.url), clean(without_secrets(detail, context.secrets))
+    names = {"job": context.job, "request_id": context.request_id, "spider": context.spec.spider}
+    log.warning("spider_failed", url=url, error=detail, **names)
+    page = found.page and replace(found.page, notes={"spider_failed": detail})
+    return replace(found, page=page, settlement=replace(found.settlement, reason="spider_failed"))
+
+
 def _unread(context: JobContext, found: Result, error: FetchError) -> Result:
     """The page is kept; what it holds stays unknown."""
+    if context.spec.spider and error.reason == "too_complex":
+        return _spider_failed(context, found, f"{error.detail}: the page is too complex, or the spider does not end")
     url = str(found.settlement.lease.request.url)
     log.warning("page_unread", job=context.job, request_id=context.request_id, url=url, error=error.detail)
     return replace(found, settlement=replace(found.settlement, reason=error.reason))

@@ -78,7 +78,7 @@ async def read_rendered(context: JobContext, lease: Lease, rendered: Rendered, r
     page = replace(
         found.page,
         engine="browser",
-        notes=_shown(context, rendered.notes, _left_out(context, lease.request.url)),
+        notes={**_shown(context, rendered.notes, _left_out(context, lease.request.url)), **(found.page.notes or {})},
         content_type=response.content_type[:200],
         received=rendered.received,
     )

@@ -17,6 +17,7 @@ import structlog
 
 from shoal.core.model import Candidate, Lease, LeaseBatch, Outcome, Settlement
 from shoal.errors import ArchiveUnavailable, FetchError, NotFound
+from shoal.extract.companion import Companion
 from shoal.extract.trail import Trail
 from shoal.recovery.onward import body_wanted, onward, reason_of, received_of, written_down
 from shoal.store.archive import ArchiveReader
@@ -56,6 +57,7 @@ class StoredPages:
         self._doubt = doubt
         self._server = ""
         self._until = 0.0
+        self._companion = Companion()
 
     def has_to_look(self, batch: LeaseBatch) -> bool:
         """Is there anything to look up, or a server that was not met before? Mostly not, and this costs nothing."""
@@ -83,7 +85,7 @@ class StoredPages:
 
     def _read(self, context: JobContext, row: PageRow, found: tuple[FoundLinks, ...]) -> StoredPage | None:
         """Here, where nobody waits on the loop; None when the body cannot be read, and must be fetched again."""
-        trail = Trail.of(context.spec)  # without a memory: what this process has sent may be lost
+        trail = Trail.of(context.spec, self._companion)  # without a memory: what this process has sent may be lost
         ref = body_wanted(trail, row)
         try:
             candidates, known = onward(trail, row, self._archive.read(ref) if ref else None)

@@ -1,0 +1,1 @@
+"""Spiders: functions of an operator that read pages."""

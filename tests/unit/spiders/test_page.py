@@ -1,0 +1,70 @@
+"""A page as a spider sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal import Follow, Page, Selection
+from shoal.spiders.selection import BadSelector
+
+HTML = """<!doctype html><base href="/shop/"><title>T</title>
+<h1> Ünder
+ a   tree </h1>
+<ul><li class=card><a href="b/1">One</a> <b>1</b></li><li class=card><a href="b/2">Two</a></li></ul>
+<a href="b/1#top">again</a><a href="mailto:a@b.example">mail</a><a>nowhere</a>"""
+PAGE = Page("https://h.example/x", HTML.encode(), headers={"content-type": "text/html; charset=utf-8"})
+
+
+def test_css_and_xpath_find_the_same() -> None:
+    assert PAGE.css("h1").text == PAGE.xpath("//h1").text == "Ünder a tree"
+    assert PAGE.css(".card a").texts == PAGE.xpath("//li[@class='card']/a").texts == ["One", "Two"]
+    assert PAGE.css("a").attr("href") == PAGE.xpath("//a/@href").text == "b/1"
+    assert PAGE.css("b").html == PAGE.xpath("//b").html == "<b>1</b>"
+    assert PAGE.css(".card a").attrs("href") == PAGE.xpath("//li/a").attrs("href") == ["b/1", "b/2"]
+
+
+def test_nothing_found_is_no_error() -> None:
+    for nothing in (PAGE.css("q"), PAGE.xpath("//q"), PAGE.xpath("string(//q)"), Page("http://a/", b"").xpath("//p")):
+        assert not nothing
+        assert len(nothing) == 0
+        assert (nothing.text, nothing.html, nothing.texts, nothing.all()) == ("", "", [], [])
+        assert nothing.attr("href") is None
+        assert nothing.attr("href", "/") == "/"
+        assert not nothing.css("a")
+        assert not nothing.first.xpath("a")
+
+
+def test_selections_are_searched_further_by_either_way() -> None:
+    cards = PAGE.css(".card")
+    assert [card.css("a").text for card in cards] == ["One", "Two"]
+    assert [card.xpath("./a/@href").text for card in cards] == ["b/1", "b/2"]
+    assert [card.css("b").text for card in PAGE.xpath("//li")] == ["1", ""]
+    assert cards.css("a").texts == PAGE.xpath("//li").xpath("./a").texts == ["One", "Two"]
+    assert isinstance(cards.first, Selection)
+    assert "One 1" in repr(cards)
+    assert PAGE.xpath("count(//li)").text == "2.0"
+
+
+@pytest.mark.parametrize(("ask", "said"), [("css", "is not a CSS selector"), ("xpath", "is not an XPath")])
+def test_a_selector_that_is_none_is_named(ask: str, said: str) -> None:
+    for page in (PAGE, Page("http://a/", b"")):
+        with pytest.raises(BadSelector, match=said):
+            getattr(page, ask)("a[")
+
+
+def test_hrefs_are_taken_from_the_pages_base() -> None:
+    assert PAGE.urljoin("b/1") == "https://h.example/shop/b/1"
+    with pytest.raises(ValueError, match="does not lead to a page"):
+        PAGE.urljoin("mailto:a@b.example")
+    assert list(PAGE.links(callback="detail")) == [
+        Follow("https://h.example/shop/b/1", "detail"),
+        Follow("https://h.example/shop/b/2", "detail"),
+    ]
+
+
+def test_text_and_json_are_read_in_the_pages_charset() -> None:
+    page = Page("http://a/", '{"ü": 1}'.encode("latin-1"), charset="latin-1", headers={"content-type": "A/Json; x=1"})
+    assert page.json() == {"ü": 1}
+    assert page.content_type == "a/json"
+    with pytest.raises(ValueError, match="Expecting value"):
+        PAGE.json()
