@@ -125,6 +125,21 @@ def test_a_spider_that_yields_for_ever_is_cut_short_and_one_that_prints_disturbs
     assert [list(item) for item in shop.items(plain)] == [["url", "title"]]
 
 
+def test_a_spider_reads_stored_pages_again_with_what_each_was_asked_for_with(shop: Shop) -> None:
+    crawled = shop.crawl("--spider", "books", "--param", f"shelf={CATEGORIES[0]}")
+    job, first, asked = crawled.json["job"], shop.items(crawled), len(shop.site.hits)
+    again = shop.shoal.run("extract", job, "--spider", "books", "--param", f"shelf={CATEGORIES[0]}", "--json", "-q")
+    assert again.code == 0, again.err
+    assert (again.json["failed"], again.json["items"]) == (0, len(first))
+    assert sorted(map(str, shop.shoal.run("results", job, "--version", "v2").records)) == sorted(map(str, first))
+    failing = shop.shoal.run("extract", job, "--spider", "rogue", "--param", "what=raise", "--json", "-q")
+    assert failing.json["reasons"] == {"spider_failed": crawled.json["pages"]}
+    unknown = shop.shoal.run("extract", job, "--spider", "nobody", "--workers", "0", "--detach")
+    assert unknown.code == 2
+    assert "there is no spider 'nobody': registered: books, rogue" in unknown.err
+    assert len(shop.site.hits) == asked, "nothing was fetched"
+
+
 def test_a_job_can_only_name_a_spider_that_is_registered(shop: Shop) -> None:
     done = shop.crawl("--spider", "os.system")
     assert done.code == 2

@@ -76,7 +76,7 @@ LEAVES = (
     ),
     leave(
         "spiders/finder.py",
-        "import_module importlib exec_module spec_from_file_location traceback",
+        "import_module importlib exec_module traceback",
         "imports the spiders that the operator has named",
     ),
     leave("__init__.py", "import_module importlib", "imports what spiders are made of when they are used"),

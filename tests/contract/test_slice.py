@@ -59,6 +59,7 @@ from shoal.store.archive import ArchiveReader, ArchiveWriter
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
 from shoal.store.epochs import Epochs
+from shoal.store.items import Quarantined
 from shoal.store.jobs import JobStore, NewJob
 from shoal.store.ledger import Ledger
 from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow, PageStore
@@ -108,13 +109,14 @@ class Troubled(PageStore):
         letters: Sequence[DeadLetter],
         asks: Sequence[Ask] = (),
         found: Sequence[FoundLinks] = (),
+        quarantined: Sequence[Quarantined] = (),
     ) -> None:
         self.calls += 1
         if self.calls <= self.failures:
             raise StoreUnavailable("down on purpose")
         if any(row.url.endswith(self.poison) for row in page_rows if self.poison):
             raise ValueError("no store can take this")
-        super().write(page_rows, item_rows, letters, asks, found)
+        super().write(page_rows, item_rows, letters, asks, found, quarantined)
 
     def stored(self, wanted: Mapping[str, Sequence[int]]) -> list[tuple[PageRow, tuple[FoundLinks, ...]]]:
         self.lookups += 1

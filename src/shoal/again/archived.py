@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+from shoal.core.model import Request
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
 from shoal.errors import FetchError, NotFound
@@ -39,6 +40,8 @@ class ArchivedPages:
         wanted = self._trail.wanted(url, page.depth, media_type, page.charset, self._extraction) if body else None
         if wanted is None:
             return NOTHING
+        request = Request(url, page.depth, hops=page.hops, callback=page.callback, meta=page.meta or "")
+        wanted = self._trail.briefed(wanted, request, response)
         if not self._cautious and wanted.is_light(body, scale=UNHURRIED):
             return find(body, wanted)
         return self._heavy(body, wanted)

@@ -195,6 +195,8 @@ class Shift:
             log.exception("extractor_failed", job=page.job, url=page.url, version=extraction.version)
             self._note(extraction, page, batch, "extractor_failed", str(exc))
             return
+        if found.failed:
+            self._note(extraction, page, batch, "spider_failed", found.failed)
         rows, refused = rows_of(page.job, page.fingerprint, page.url, found.items, found.flaws, extraction.version)
         batch.rows += rows
         batch.refused += refused

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from shoal.cli import options as opt
+from shoal.cli.jobfile import read_params
 from shoal.cli.run import DEFAULT_WORKERS
 from shoal.cli.view import View
 
@@ -46,6 +47,8 @@ def extract(
     spec: SpecFile = None,
     field: opt.FieldOption = None,
     take: opt.TakeOption = None,
+    spider: opt.Spider = None,
+    param: opt.Param = None,
     version: As = None,
     drop: Drop = None,
     workers: opt.Workers = DEFAULT_WORKERS,
@@ -59,6 +62,8 @@ def extract(
 
     shoal extract k3x9 --field title=h1 --field price=.price
 
+    shoal extract k3x9 --spider books --as v3
+
     shoal extract k3x9 --drop v2
     """
     from shoal.cli import again
@@ -66,7 +71,8 @@ def extract(
     if drop:
         again.drop(job, drop, json=json)
         return
-    asked = again.Asked(job, spec, field or (), {"formats": take}, version)
+    params = read_params(param or ())
+    asked = again.Asked(job, spec, field or (), {"formats": take, "spider": spider, "params": params}, version)
     raise typer.Exit(again.extract(asked, 0 if detach else workers, detach=detach, view=View(None, None, quiet, json)))
 
 

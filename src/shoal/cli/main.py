@@ -8,7 +8,22 @@ from typing import Annotated
 import typer
 
 from shoal import __version__
-from shoal.cli import drill, extract, hosts, jobs, keys, mapping, ops, proxies, prune, quality, recover, run, spiders, up
+from shoal.cli import (
+    drill,
+    extract,
+    hosts,
+    jobs,
+    keys,
+    mapping,
+    ops,
+    proxies,
+    prune,
+    quality,
+    recover,
+    run,
+    spiders,
+    up,
+)
 from shoal.cli.talk import say
 from shoal.errors import ShoalError
 from shoal.observe import set_up_logs
