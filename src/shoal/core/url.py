@@ -43,6 +43,8 @@ _UNUSABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _PLAIN = re.compile(r"https?://([a-z0-9._~-]+)(?::[0-9]*)?(?=[/?#]|\Z)", re.IGNORECASE)
 _HOST_AND_PORT = re.compile(r"(localhost|[a-z0-9-]+(\.[a-z0-9-]+)+):[0-9]{1,5}(?=[/?#]|\Z)", re.IGNORECASE)
 """Which other parsers read as a scheme and what follows it."""
+_PLAIN_PATH = re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?")
+"""Which every parser leaves as it is: no dot segments, no escapes, no query."""
 _AUTHORITY = re.compile(r"[a-z]+:([/\\]*)([^/\\?#]*)", re.IGNORECASE)
 _TRACKING = re.compile(
     r"^(utm_[a-z_]+|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|twclid|ttclid|igshid|mc_cid|mc_eid|"
@@ -142,7 +144,7 @@ def describe_problems(problems: list[str], total: int) -> str:
 class Base:
     """A page's base URL, against which its links are joined."""
 
-    __slots__ = ("_drop_tracking", "_parsed")
+    __slots__ = ("_drop_tracking", "_origin", "_own", "_parsed")
 
     def __init__(self, url: str, *, drop_tracking: bool = False) -> None:
         try:
@@ -150,14 +152,34 @@ class Base:
         except (ValueError, TypeError) as exc:
             raise BadUrl(f"not an absolute URL: {_shown(url)!r}") from exc
         self._drop_tracking = drop_tracking
+        self._own: Url | None = None
+        self._origin = ""
 
     def join(self, href: str) -> Url | None:
         """The canonical URL that a link points to; None when it is not one that can be fetched."""
         try:
-            url = _canonical(self._parsed + href.strip(), drop_tracking=self._drop_tracking)
+            if _PLAIN_PATH.fullmatch(href):
+                own = self._own or self._site()
+                url = Url(own.scheme, own.host, href)
+            else:
+                url = _canonical(self._parsed + href.strip(), drop_tracking=self._drop_tracking)
         except (ValueError, TypeError, BadUrl):
             return None
         return url if url.chars <= MAX_URL_CHARS else None
+
+    def join_text(self, href: str) -> str | None:
+        """The same as a text."""
+        if self._origin and _PLAIN_PATH.fullmatch(href):
+            text = self._origin + href
+            return text if len(text) <= MAX_URL_CHARS else None
+        url = self.join(href)
+        return None if url is None else str(url)
+
+    def _site(self) -> Url:
+        """The scheme and host of all that needs no parser; raises BadUrl when nothing there can be fetched."""
+        self._own = _canonical(self._parsed + "/", drop_tracking=False)
+        self._origin = self._own.origin
+        return self._own
 
     def rebase(self, href: str) -> Base:
         """The base after a `<base href>`; an unusable one changes nothing."""

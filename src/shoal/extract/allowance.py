@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from shoal.core.url import Base
@@ -54,6 +55,16 @@ class Allowance:
             return True
         self.cut["values"] = None
         return False
+
+    def read(self, text_of: Callable[[], str]) -> str:
+        """The text of an element, with its white space put in order; an empty one when enough was read."""
+        if self.text <= 0:
+            self.cut["values"] = None
+            return ""
+        text = text_of()
+        self.text -= len(text)
+        # Most texts are in order already: of all white space, only the space is printable.
+        return text.strip(" ") if "  " not in text and text.isprintable() else " ".join(text.split())
 
     def has_markup(self, chars: int) -> bool:
         """May so much be parsed once more?"""

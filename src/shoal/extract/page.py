@@ -101,11 +101,7 @@ class Html:
 
     def text_of(self, node: LexborNode) -> str:
         """With its white space put in order."""
-        if not self.allowance.has_text():
-            return ""
-        text = node.text()
-        self.allowance.charge(len(text))
-        return " ".join(text.split())
+        return self.allowance.read(node.text)
 
     def attribute_of(self, node: LexborNode, name: str) -> str | None:
         """As it is written, or a whole address where it is one."""
@@ -114,8 +110,7 @@ class Html:
 
     def absolute(self, value: str) -> str:
         """The whole address, where there is one."""
-        url = self.base.join(value) if len(value) <= MAX_HREF_CHARS else None
-        return str(url) if url else value
+        return (self.base.join_text(value) if len(value) <= MAX_HREF_CHARS else None) or value
 
 
 def _is_nofollow(node: LexborNode) -> bool:

@@ -82,8 +82,8 @@ def taker(rule: Rule, scope: str, place: str) -> Take:
     if rule.take == "exists":
         first = first_finder(rule, scope)
         return lambda here, page: first(here, page) is not None
-    if rule.source == "css" and not rule.many and not rule.regex and not rule.type and not rule.path and scope != XML:
-        return _plain(rule, scope)
+    if rule.source == "css" and not rule.regex and not rule.type and not rule.path and scope != XML:
+        return _plain_list(rule, scope) if rule.many else _plain(rule, scope)
     return _values(rule, scope, place)
 
 
@@ -98,7 +98,9 @@ def _plain(rule: Rule, scope: str) -> Take:
     """Most fields: the text or an attribute of the first element."""
     if scope == PAGE and rule.take == "text" and not rule.attribute and not rule.find.startswith(ROOT):
         return _text_of_page(rule.find)
-    first, read = first_finder(rule, scope), _reader(rule)
+    if scope == PAGE and rule.attribute and not rule.find.startswith(ROOT):
+        return _attribute_of_page(rule.find, rule.attribute)
+    first, read = first_finder(rule, scope), _node_reader(rule)
 
     def take(here: Any, page: Html) -> str | None:
         node = first(here, page)
@@ -113,7 +115,35 @@ def _text_of_page(selector: str) -> Take:
 
     def take(root: LexborNode, page: Html) -> str | None:
         node = root.css_first(selector)
-        return None if node is None else page.allowance.fit(page.text_of(node))
+        if node is None:
+            return None
+        allowance = page.allowance
+        return allowance.fit(allowance.read(node.text))
+
+    return take
+
+
+def _attribute_of_page(selector: str, name: str) -> Take:
+    """The next common one."""
+    is_url = name in URL_ATTRIBUTES
+
+    def take(root: LexborNode, page: Html) -> str | None:
+        node = root.css_first(selector)
+        value = None if node is None else node.attrs.get(name)
+        if value is None:
+            return None
+        return page.allowance.fit(page.absolute(value) if is_url else value)
+
+    return take
+
+
+def _plain_list(rule: Rule, scope: str) -> Take:
+    """The same of all elements."""
+    find, read = finder(rule, scope), _node_reader(rule)
+
+    def take(here: Any, page: Html) -> list[str]:
+        values = [page.allowance.fit_json(read(node, page)) for node in capped(find(here, page), page)]
+        return values if None not in values else [value for value in values if value is not None]
 
     return take
 
@@ -192,21 +222,31 @@ def _raw_text(rule: Rule) -> Callable[[Any], str]:
 
 def _reader(rule: Rule) -> Callable[[Any, Html], Any]:
     """What is taken of something that was found."""
-    attribute = "content" if rule.source == "opengraph" else rule.attribute
+    attribute, of_node = _attribute(rule), _node_reader(rule)
 
-    def of_node(node: LexborNode, page: Html) -> str | None:
-        if attribute:
-            return page.attribute_of(node, attribute)
-        if rule.take == "text":
-            return page.text_of(node)
+    def read(found: Any, page: Html) -> Any:
+        return of_node(found, page) if isinstance(found, LexborNode) else _of_xml(found, page, attribute, rule.take)
+
+    return read
+
+
+def _attribute(rule: Rule) -> str:
+    return "content" if rule.source == "opengraph" else rule.attribute
+
+
+def _node_reader(rule: Rule) -> Callable[[LexborNode, Html], str | None]:
+    """What is taken of an element that CSS has found."""
+    if attribute := _attribute(rule):
+        return lambda node, page: page.attribute_of(node, attribute)
+    if rule.take == "text":
+        return lambda node, page: page.allowance.read(node.text)
+
+    def read(node: LexborNode, page: Html) -> str | None:
         if not page.allowance.has_text():
             return None
         text = (node.html or "") if rule.take == "html" else " ".join(node.text(deep=False).split())
         page.allowance.charge(len(text))
         return text
-
-    def read(found: Any, page: Html) -> Any:
-        return of_node(found, page) if isinstance(found, LexborNode) else _of_xml(found, page, attribute, rule.take)
 
     return read
 

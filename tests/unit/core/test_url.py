@@ -560,3 +560,29 @@ def test_a_long_list_of_problems_is_cut(bad: int, told: str) -> None:
     with pytest.raises(BadUrl) as caught:
         parse_all([""] * bad)
     assert str(caught.value) == f"{bad} of {bad} URLs cannot be used:" + "\n  - an empty URL" * 10 + told
+
+
+@settings(max_examples=500, deadline=None, database=None)
+@given(st.text(alphabet="/.~_-aZ9\\%?#:@ \t\n", max_size=12))
+@example("/a/b.html")
+@example("/a/../b")
+@example("/.a/..b")
+@example("//other/a")
+@example("/\\other/a")
+@example("/a//b")
+@example("/a\n")
+def test_a_link_that_needs_no_parser_means_what_the_parser_says(rest: str) -> None:
+    href = f"/{rest}"
+    for page in ("https://h.example:8443/a/b?c", "http://h.example./x", "http://user@h.example/", "data:text/html,x"):
+        base = Base(page)
+        # A space in front is dropped by the parser, and keeps the link from the quick way.
+        expected = Base(page).join(f" {href}")
+        assert (base.join(href), base.join(href)) == (expected, expected)
+        assert base.join_text(href) == (str(expected) if expected else None)
+
+
+def test_a_link_that_needs_no_parser_can_be_too_long() -> None:
+    base = Base("http://h/")
+    most = "/" + "x" * (MAX_URL_CHARS - len("http://h/"))
+    assert str(base.join(most)) == base.join_text(most) == f"http://h{most}"
+    assert (base.join(f"{most}x"), base.join_text(f"{most}x")) == (None, None)

@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shoal.core.spec import read_spec
-from shoal.extract.allowance import MAX_ITEM_PARTS, MAX_VALUES
+from shoal.extract.allowance import MAX_ITEM_PARTS, MAX_VALUES, Allowance
 from shoal.extract.apart import find_apart
 from shoal.extract.findings import Findings, Wanted, find
 
@@ -215,3 +217,21 @@ def test_what_may_take_long_is_read_apart(settings: dict[str, Any], size: int) -
     order = wanted(**settings)
     assert order.is_light(b"<div>x</div>" * 5)
     assert not order.is_light(b"<div>x</div>" * size)
+
+
+@pytest.mark.parametrize("rule", ["h1", ".card h2", ".card a@href", ".card@data-id", ".nosuch", "td"])
+@pytest.mark.parametrize("many", [False, True])
+def test_the_quick_way_gives_what_the_long_way_gives(rule: str, many: bool) -> None:
+    css, _, attribute = rule.partition("@")
+    plain: dict[str, Any] = {"css": css, "many": many, **({"attribute": attribute} if attribute else {})}
+    slow = {**plain, "regex": r"[\s\S]*"}
+    item = find(SHOP.encode(), wanted(fields={"t": "title", "quick": plain, "slow": slow})).items[0]
+    assert item["quick"] == item["slow"]
+    nested = {"css": "body", "fields": {"t": "h1", "quick": plain, "slow": slow}}
+    inner = find(SHOP.encode(), wanted(fields={"o": nested})).items[0]["o"]
+    assert inner["quick"] == inner["slow"] == item["quick"]
+
+
+@given(st.text(st.sampled_from("ab \t\n\x0b\x1c\x85\xa0\u2003\u2028\u3000\u200bé"), max_size=12) | st.text(max_size=12))
+def test_white_space_is_put_in_order_however_that_is_done(text: str) -> None:
+    assert Allowance().read(lambda: text) == " ".join(text.split())
