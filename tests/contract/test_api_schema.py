@@ -37,8 +37,8 @@ MEANING = frozenset(
     }
 )
 """Fields of which no schema can say what fits: a cursor that was given, what is a URL, a host, a regular expression, a
-selector, a pool of proxies that there is, one thing to do in a browser, a JSON Schema, a moment, a place for results, what
-the operator allows; and whether a job has something to fetch at all."""
+selector, a pool of proxies that there is, one thing to do in a browser, a JSON Schema, a moment, a place for results,
+what the operator allows; and whether a job has something to fetch at all."""
 SOCKET_OPTIONS = ("max_redirects", "verify", "cert")
 
 
