@@ -8,6 +8,7 @@ import json
 import sqlite3
 import sys
 from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,67 @@ def test_duckdb_reads_parquet_with_the_right_types(each: Desk, tmp_path: Path) -
     assert rows[1]["tags"] == []
     assert rows[2]["money"] == {"amount": 3.0, "currency": None}
     assert rows[3]["title"] == "Half \u200b"
+
+
+TYPED: dict[str, Any] = {
+    "price:number": ".price",
+    "stock:integer": ".stock",
+    "new": {"css": ".new", "as": "exists"},
+    "day:date": ".day",
+    "at:date": ".at",
+    "days[]:date": ".days",
+    "cost:money": ".cost",
+    "size:number": {"css": ".size", "default": "unknown"},
+    "never:date": ".never",
+    "maker": {
+        "css": ".maker",
+        "fields": {"name": "b", "since:date": "i", "sums": {"css": "u", "many": True, "type": "money"}},
+    },
+}
+
+
+def test_a_field_with_a_type_gives_its_column_that_type(each: Desk, tmp_path: Path) -> None:
+    cost = {"amount": 5, "currency": None}
+    one = {"price": 3, "stock": 4, "new": True, "day": "2024-03-12", "at": "2024-03-12", "days": ["2024-01-02"]}
+    maker = {"name": "A", "since": "1999-12-31", "sums": [cost]}
+    two = {**one, "at": "2024-03-12T14:30:00+01:00", "days": [], "size": "unknown", "never": None}
+    items = [{**one, "cost": cost, "size": 1, "maker": maker}, {**two, "cost": None, "maker": None}]
+    job = each.submit(f"{URL}0", f"{URL}1", fields=TYPED)
+    each.work(with_items(items))
+    file = tmp_path / "items.parquet"
+    file.write_bytes(exported(each, job, "parquet"))
+    found = read(file)
+    money = "STRUCT(amount DOUBLE, currency VARCHAR)"
+    assert found.types == {
+        "url": "VARCHAR",
+        "price": "DOUBLE",
+        "stock": "BIGINT",
+        "new": "BOOLEAN",
+        "day": "DATE",
+        "at": "TIMESTAMP WITH TIME ZONE",
+        "days": "DATE[]",
+        "cost": money,
+        "size": "VARCHAR",
+        "never": "DATE",
+        "maker": f'STRUCT("name" VARCHAR, since DATE, sums {money}[])',
+    }
+    first, second = sorted(found.rows, key=lambda row: row["url"])
+    assert (first["day"], first["days"]) == (date(2024, 3, 12), [date(2024, 1, 2)])
+    assert second["at"] - first["at"] == timedelta(hours=13, minutes=30)
+    assert first["maker"] == {"name": "A", "since": date(1999, 12, 31), "sums": [{"amount": 5.0, "currency": None}]}
+    assert (first["size"], second["size"]) == ("1", "unknown")
+
+    table = tmp_path / "items.sqlite"
+    table.write_bytes(exported(each, job, "sqlite"))
+    with sqlite3.connect(table) as connection:
+        kinds = {row[1]: row[2] for row in connection.execute("PRAGMA table_info(items)")}
+        rows = connection.execute("SELECT price, day, at FROM items ORDER BY url").fetchall()
+    connection.close()
+    assert (kinds["price"], kinds["stock"], kinds["new"], kinds["day"]) == ("REAL", "INTEGER", "BOOLEAN", "TEXT")
+    assert rows == [
+        (3.0, "2024-03-12", "2024-03-12T00:00:00.000+00:00"),
+        (3.0, "2024-03-12", "2024-03-12T13:30:00.000+00:00"),
+    ]
 
 
 def test_pages_and_errors_have_times_and_numbers_of_their_own(each: Desk, tmp_path: Path) -> None:

@@ -104,7 +104,8 @@ class Shape:
     def columns(self) -> tuple[Column, ...]:
         """The columns; a declared type counts as long as every value fits."""
         found = [
-            Column(name, self._kinds[name] if name in self._declared else kind) for name, kind in self._seen.items()
+            Column(name, completed(self._kinds[name], kind) if name in self._declared else kind)
+            for name, kind in self._seen.items()
         ]
         return tuple([*found, Column(OTHERS, Scalar.TEXT)] if self._crowded else found)
 
@@ -113,6 +114,10 @@ class Shape:
             self._declared[name](value)
         except Unfit:
             del self._declared[name]
+            wider = widened(self._kinds[name])
+            if wider != self._kinds[name]:
+                self._kinds[name], self._declared[name] = wider, fitter(wider)
+                self._hold(name, value)
 
 
 def type_of(value: Any, depth: int = 0) -> Type:
@@ -151,6 +156,27 @@ def joined(one: Type, other: Type) -> Type:
             parts[name] = joined(parts.get(name, Scalar.NOTHING), kind)
         return _struct(parts)
     return Scalar.TEXT
+
+
+def completed(declared: Type, seen: Type) -> Type:
+    """A declared type; where it says nothing, what the values tell."""
+    if declared is Scalar.NOTHING:
+        return seen
+    if isinstance(declared, ListOf) and isinstance(seen, ListOf):
+        return ListOf(completed(declared.of, seen.of))
+    if isinstance(declared, Struct) and isinstance(seen, Struct):
+        met = dict(seen.parts)
+        return Struct(tuple((name, completed(kind, met.get(name, Scalar.NOTHING))) for name, kind in declared.parts))
+    return declared
+
+
+def widened(kind: Type) -> Type:
+    """With a time of day for dates: what holds for every date that was met before."""
+    if isinstance(kind, ListOf):
+        return ListOf(widened(kind.of))
+    if isinstance(kind, Struct):
+        return Struct(tuple((name, widened(part)) for name, part in kind.parts))
+    return Scalar.TIME if kind is Scalar.DATE else kind
 
 
 def fitter(kind: Type) -> Fit:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from shoal.core.spec import EXTRACTION, JobSpec
 from shoal.output.columns import Scalar, Shape, Type
+from shoal.output.declared import declared_types
 from shoal.store.export import (
     DEAD_COLUMNS,
     PAGE_COLUMNS,
@@ -120,7 +121,8 @@ def source_of(
 
     if chosen == "items":
         names = (*item_columns(spec), *(("number",) if numbered else ()), *(LINEAGE_COLUMNS if lineage else ()))
-        return Source(chosen, names, _LINEAGE_TYPES if lineage else {}, _are_closed(spec), items)
+        types = {**declared_types(spec), **(_LINEAGE_TYPES if lineage else {})}
+        return Source(chosen, names, types, _are_closed(spec), items)
     if chosen == "pages":
         return Source(chosen, PAGE_COLUMNS, _PAGE_TYPES, True, pages_)
     if chosen == "quarantine":
