@@ -1,6 +1,7 @@
 """Shoal: crawl a whole site with one command, or a fleet's worth of them with the same code.
 
-For spiders: `shoal.spider`, `shoal.Page`, `shoal.Selection`, `shoal.Follow`. They are imported when they are used.
+For spiders: `shoal.spider`, `shoal.Page`, `shoal.Selection`, `shoal.Follow`; for contracts: `shoal.model`. They are
+imported when they are used.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shoal.spiders.follow import Follow as Follow
+    from shoal.spiders.models import model as model
     from shoal.spiders.page import Page as Page
     from shoal.spiders.registry import spider as spider
     from shoal.spiders.selection import Selection as Selection
 
 __version__ = "0.1.0"
-__all__ = ["Follow", "Page", "Selection", "__version__", "spider"]
+__all__ = ["Follow", "Page", "Selection", "__version__", "model", "spider"]
 
-_HOMES = {"Follow": "follow", "Page": "page", "Selection": "selection", "spider": "registry"}
+_HOMES = {"Follow": "follow", "Page": "page", "Selection": "selection", "model": "models", "spider": "registry"}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,11 +13,11 @@ from typing import Any
 import structlog
 
 from shoal.core.model import Engine, queue_name
-from shoal.core.versions import FIRST_VERSION, check_name, next_name
+from shoal.core.versions import FIRST_VERSION, check_name, next_name, with_extraction
 from shoal.errors import Conflict, NotFound, Unavailable
 from shoal.frontier.frontier import Frontier
 from shoal.intake.ring import PARTS_RING, Ring
-from shoal.spiders.finder import check_spider
+from shoal.spiders.models import check_named
 from shoal.store.extractions import Extraction, ExtractionState, ExtractionStore, Progress
 from shoal.store.jobs import JobRow, JobStore
 
@@ -42,7 +42,7 @@ class Again:
         """Take these items from all pages that the job has now; the same order twice is one."""
         if not job.spec.archive:
             raise Conflict(f"job {job.id} ran without the archive: there is nothing to extract from")
-        check_spider(str(spec.get("spider", "")))
+        check_named(with_extraction(job.spec, spec))
         taken = [each.version for each in self._store.of_job(job.id)]
         name = next_name(taken) if version is None else check_name(version)
         known = self._store.find(job.id, name)

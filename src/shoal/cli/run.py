@@ -30,8 +30,8 @@ from shoal.proxy_pools import pools_of
 from shoal.redis_url import RedisUrls, is_here
 from shoal.render.lookup import find_browser
 from shoal.settings import Settings, read_settings
-from shoal.spiders.finder import check_spider
 from shoal.spiders.finder import use as use_spiders
+from shoal.spiders.models import check_named
 
 DEFAULT_WORKERS = min(2, os.cpu_count() or 1)
 MAX_LOOKUPS = 20
@@ -261,7 +261,7 @@ def make_ready(spec: JobSpec, where: Places, *, workers: int) -> tuple[JobSpec, 
         RedisUrls.of(settings.redis_url)  # before its place is asked for: what is wrong with it is named
     pools_of(settings.proxies_file).check(spec.proxies)
     use_spiders(settings.spiders)
-    check_spider(spec.spider)
+    check_named(spec)
     here = is_here(settings.redis_url)
     if spec.local and not here:
         raise InputError("local: only while Redis, too, is on this machine; see SHOAL_EGRESS_ALLOW")

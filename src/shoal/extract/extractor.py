@@ -39,6 +39,8 @@ class Extractor:
     """The name of one that reads the page as well: `extract.spiders`."""
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """For the spider."""
+    model: str = ""
+    """The name of one that the items are held against: `extract.judging`."""
 
     @classmethod
     def of(cls, rules: Rules, content: Content | None = None) -> Extractor:
@@ -124,7 +126,8 @@ def extractor_of(extraction: str) -> Extractor:
     formats = settings.get("formats")
     content = Content(formats) if formats else None
     made = Extractor.of(read_rules(settings.get("fields", {}), settings.get("each")), content)
-    return replace(made, spider=settings.get("spider", ""), params=settings.get("params", {}))
+    model = (settings.get("contract") or {}).get("model", "")
+    return replace(made, spider=settings.get("spider", ""), params=settings.get("params", {}), model=model)
 
 
 def _all(rules: Sequence[Rule]) -> Iterator[Rule]:

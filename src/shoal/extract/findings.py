@@ -60,7 +60,7 @@ class Wanted:
         """Can it be read where others wait? Where nobody does, a page may be so many times larger."""
         if self.listing and is_packed(body):  # nobody can see what is in it
             return False
-        if self.extractor.spider:  # an operator's code, of which nobody knows how long it takes
+        if self.extractor.spider or self.extractor.model:  # an operator's code, of which nobody knows how long it takes
             return False
         light = self.json or is_light(body, self.queries, scale=scale, content=self.content)
         return light and self.extractor.is_quick(body, json=self.json, scale=scale)

@@ -27,7 +27,7 @@ from shoal.intake.lines import Added, Line, expanded, in_batches, sort_out
 from shoal.intake.reach import read_urls, sitemaps_of
 from shoal.intake.replay import Replays
 from shoal.intake.ring import Ring, announce
-from shoal.spiders.finder import check_spider
+from shoal.spiders.models import check_named
 from shoal.store.claims import Claim, Claimed
 from shoal.store.dead import Selection
 from shoal.store.jobs import JobRow, JobStore, NewJob
@@ -125,7 +125,7 @@ class Intake:
         named = read_urls(spec, self._egress)
         urls = [*sitemaps_of(spec, named, self._egress), *named]
         _check_purpose(spec, urls)
-        check_spider(spec.spider)
+        check_named(spec)
         self._check_room(len(urls))
         spec = _with_scope(dated(spec, time.time()), named, urls)
         new = NewJob(new_job_id(), spec, _now_ms(), origin.tenant, origin.request_id, origin.allowed)

@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -70,14 +70,19 @@ def is_file(source: str) -> bool:
 
 def find_spider(name: str) -> Spider:
     """The spider of this name; raises BadSpec, which says which there are."""
-    problems = load()
+    load()
     found = spiders().get(name)
-    if found is not None:
-        return found
-    there = ", ".join(spiders())
+    if found is None:
+        raise BadSpec(no_such("spider", name, spiders()), field="spider")
+    return found
+
+
+def no_such(kind: str, name: str, registered: Iterable[str]) -> str:
+    """What is said of a name that nobody has registered."""
+    there = ", ".join(registered)
     known = f"registered: {there}" if there else f"none is registered; name modules or files in {VARIABLE}"
-    failed = "".join(f"; {source} cannot be imported: {why}" for source, why in problems.items())
-    raise BadSpec(f"there is no spider {name!r}: {known}{failed}", field="spider")
+    failed = "".join(f"; {source} cannot be imported: {why}" for source, why in load().items())
+    return f"there is no {kind} {name!r}: {known}{failed}"
 
 
 def check_spider(name: str) -> None:

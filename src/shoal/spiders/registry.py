@@ -58,7 +58,7 @@ def spider(name: str, *, callback: str = PARSE) -> Callable[[T], T]:
     `@shoal.spider("books", callback="detail")`. Of a class, all methods without a leading underscore are callbacks;
     `parse` is needed, `start` gets the job's own URLs.
     """
-    if not _NAME.match(name) or len(name) > MAX_NAME:
+    if not can_be_named(name):
         raise InputError(f"{name!r} is not a name for a spider: letters, digits and _.- , at most {MAX_NAME}")
     if not is_name(callback):
         raise InputError(f"{callback!r} is not a name for a callback: letters, digits and _")
@@ -68,6 +68,11 @@ def spider(name: str, *, callback: str = PARSE) -> Callable[[T], T]:
         return given
 
     return register
+
+
+def can_be_named(name: str) -> bool:
+    """Can a spider, or a model, be called this?"""
+    return len(name) <= MAX_NAME and _NAME.match(name) is not None
 
 
 def spiders() -> dict[str, Spider]:
