@@ -23,10 +23,12 @@ Heavy = Callable[[bytes, Wanted], Findings]
 class ArchivedPages:
     """Takes the items of one version from pages of one job."""
 
-    def __init__(self, spec: JobSpec, archive: ArchiveReader, heavy: Heavy, *, cautious: bool = False) -> None:
-        """`spec` is that of the version; who is `cautious` reads every page as a heavy one."""
+    def __init__(
+        self, spec: JobSpec, archive: ArchiveReader, heavy: Heavy, *, cautious: bool = False, links: bool = False
+    ) -> None:
+        """`spec` is that of the version; who is `cautious` reads every page as a heavy one; `links` are read, too."""
         self._spec = spec
-        self._trail = Trail.of(spec.model_copy(update={"follow": False, "nofollow": False, "noindex": False}))
+        self._trail = Trail.of(spec.model_copy(update={"follow": links, "nofollow": False, "noindex": False}))
         self._extraction = spec.extraction
         self._archive = archive
         self._heavy = heavy

@@ -22,6 +22,7 @@ from shoal.cli import (
     recover,
     run,
     spiders,
+    trying,
     up,
 )
 from shoal.cli.talk import say
@@ -40,6 +41,7 @@ app = typer.Typer(
 
 for _command in (run.crawl, run.scrape, mapping.map, run.resume, spiders.spiders):
     app.command(rich_help_panel="Fetch")(_command)
+app.command("try", rich_help_panel="Fetch")(trying.try_)
 for _command in (extract.extract, extract.diff):
     app.command(rich_help_panel="Extract again")(_command)
 for _command in (

@@ -203,10 +203,10 @@ def _launch(given: Mapping[str, Any]) -> None:
         "urls": [written.url for written in listed],
         "parallel": number_or_word(given["parallel"]),
         "sitemaps": _sitemaps(given["sitemap"], given.get("sitemaps")),
-        "engine": _engine(browser=given["browser"], auto=given["auto"]),
+        "engine": engine_of(browser=given["browser"], auto=given["auto"]),
     }
     job, view = given["job"], View(given["output"], given["format"], given["quiet"], given["json"])
-    asked = _asked(flags["engine"], job, **{name: given[name] for name in ("wait", "screenshot", "pdf")})
+    asked = asked_of_browser(flags["engine"], job, **{name: given[name] for name in ("wait", "screenshot", "pdf")})
     fields, headers, proxies = (given[name] or () for name in ("field", "header", "proxy"))
     spec = make_spec(job, flags, fields, headers, proxies, asked, given["param"] or ())
     _start(spec, given["workers"], given["detach"], view, _where(listed, job))
@@ -219,14 +219,14 @@ def _sitemaps(listed: list[str] | None, all_of_hosts: bool | None) -> list[str] 
     return listed or all_of_hosts
 
 
-def _engine(*, browser: bool, auto: bool) -> str | None:
+def engine_of(*, browser: bool, auto: bool) -> str | None:
     """None: what the job file says."""
     if browser and auto:
         raise InputError("--browser renders every page, --auto only those that need it: give one of them")
     return "browser" if browser else "auto" if auto else None
 
 
-def _asked(engine: str | None, job: Path | None, **flags: Any) -> dict[str, Any]:
+def asked_of_browser(engine: str | None, job: Path | None, **flags: Any) -> dict[str, Any]:
     """What is asked of the browser; without one, a job file may still ask for it."""
     given = [f"--{name}" for name, value in flags.items() if value is not None]
     if given and engine is None and job is None:

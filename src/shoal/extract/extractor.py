@@ -126,8 +126,9 @@ def extractor_of(extraction: str) -> Extractor:
     formats = settings.get("formats")
     content = Content(formats) if formats else None
     made = Extractor.of(read_rules(settings.get("fields", {}), settings.get("each")), content)
-    model = (settings.get("contract") or {}).get("model", "")
-    return replace(made, spider=settings.get("spider", ""), params=settings.get("params", {}), model=model)
+    contract: dict[str, Any] = settings.get("contract") or {}
+    named = {"spider": settings.get("spider", ""), "model": contract.get("model", "")}
+    return replace(made, params=settings.get("params", {}), **named)
 
 
 def _all(rules: Sequence[Rule]) -> Iterator[Rule]:
