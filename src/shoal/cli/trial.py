@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shoal.again.archived import ArchivedPages
@@ -61,10 +61,14 @@ class Trial:
     meta: Mapping[str, Any]
     quiet: bool
     json: bool
+    companion: Companion = field(default_factory=Companion)
+    """Reads what is not read in place."""
 
     def run(self, workers: int, *, fresh: bool) -> int:
         """Find the page or fetch it, read it, show what came out; the exit code."""
         prepare_home(self.settings.home)
+        if self.spec.spider or (self.spec.contract and self.spec.contract.model):
+            self.companion.begin()  # it starts while the page is looked for
         fetching = fetching_of(self.spec)
         (url,) = read_urls(fetching, self.settings.egress, here=is_here(self.settings.redis_url))
         if not fresh:
@@ -104,7 +108,7 @@ class Trial:
         began = time.perf_counter()
         asked = replace(page, callback=self.callback, meta=json.dumps(self.meta) if self.meta else None)
         try:
-            found = ArchivedPages(self.spec, archive, Companion().find, links=True).read(asked)
+            found = ArchivedPages(self.spec, archive, self.companion.find, links=True).read(asked)
         except FetchError as exc:
             raise ShoalError(f"{page.url} cannot be read: {exc.detail}") from exc
         tried = Tried.of(self.spec, page, found, read_ms=(time.perf_counter() - began) * 1000, stored=stored)

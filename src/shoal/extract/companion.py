@@ -19,7 +19,14 @@ class Companion:
 
     def __init__(self) -> None:
         self._process: Process | None = None
+        self._ready = False
         self._lock = Lock()
+
+    def begin(self) -> None:
+        """Let it start: it is needed soon."""
+        with self._lock:
+            if self._living() is None:
+                self._start()
 
     def find(self, body: bytes, wanted: Wanted) -> Findings:
         """Read a page, and wait for it; raises FetchError when that cannot be done within bounds."""
@@ -30,6 +37,9 @@ class Companion:
             timer.daemon = True
             timer.start()
             try:
+                if not self._ready:
+                    _receive(process.stdout)
+                    self._ready = True
                 answer = _ask(process, apart.pack_order(wanted) + apart.pack(body))
             except OSError as exc:
                 _bury(process)
@@ -46,8 +56,7 @@ class Companion:
             apart.command(apart.CPU_S), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=apart.environment()
         )
         weakref.finalize(self, _bury, process)
-        _receive(process.stdout)
-        self._process = process
+        self._process, self._ready = process, False
         return process
 
 
