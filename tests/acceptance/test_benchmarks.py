@@ -82,6 +82,13 @@ def test_the_short_benchmark_of_a_hostile_web_measures_all_of_it() -> None:
         assert figure in shown, ended.stdout
 
 
+def test_the_short_benchmark_of_data_measures_memory_and_fields() -> None:
+    ended = _bench("data", "--only", "export", "--only", "fields")
+    shown = " ".join(ended.stdout.split())
+    for figure in ("items to parquet: rise of memory", "items to csv: rise of memory", "links and 10 fields of a page"):
+        assert figure in shown, ended.stdout
+
+
 def test_the_short_benchmark_of_politeness_measures_what_it_says() -> None:
     _measures("politeness", POLITENESS)
 
