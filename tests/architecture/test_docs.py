@@ -19,6 +19,7 @@ from typer import Typer
 from shoal.api import auth, metrics, schemas, server, urllist
 from shoal.api.app import SPARE_THREADS, make_api
 from shoal.api.schemas import HostChangeBody, JobChange, ReplayBody, ScrapeBody
+from shoal.api.scrape import MAX_SCRAPED
 from shoal.cli.keys import create as create_key
 from shoal.cli.main import app
 from shoal.control import EDITABLE
@@ -259,6 +260,7 @@ def _fixed_limits() -> dict[str, object]:
         "bytes of a streamed line": urllist.MAX_LINE_BYTES,
         "labels of a job": _longest(JobSpec, "labels"),
         "rows of one answer": schemas.MAX_LIMIT,
+        "items in the answer to a scrape": MAX_SCRAPED,
         "ids of one replay": _longest(ReplayBody, "ids"),
         "of these kept free of listeners": SPARE_THREADS,
         "requests a second of one key": signature(create_key).parameters["rate"].default,

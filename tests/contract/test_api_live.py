@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ import structlog
 from werkzeug.test import TestResponse
 
 from shoal.api.app import STOP_STREAMS
+from shoal.api.scrape import MAX_SCRAPED
 from shoal.core.model import JobState, Lease, Request
 from shoal.core.url import parse
 from shoal.errors import RedisUnavailable
@@ -75,6 +77,19 @@ def test_who_waits_gets_the_page(desk: Desk) -> None:
     assert answer.headers["Location"] == f"/api/v1/jobs/{scraped['id']}" == scraped["links"]["self"]
     assert scraped["request_id"] == answer.headers["X-Request-ID"]
     assert desk.get(scraped["page"]["body"]).get_data() == b"<h1>hello</h1>"
+
+
+def test_who_waits_gets_all_items_of_the_page(desk: Desk) -> None:
+    def visit(lease: Lease, count: int) -> Result:
+        found = page(lease, item={"n": 0})
+        return replace(found, items=tuple(replace(found.items[0], number=n, data={"n": n}) for n in range(count)))
+
+    body = {"url": URL, "each": ".card", "fields": {"n": "h2"}}
+    for count, more in ((0, False), (3, False), (MAX_SCRAPED, False), (MAX_SCRAPED + 1, True)):
+        with _working(desk, partial(visit, count=count)):
+            scraped = told(desk.post("scrape?wait=20", body))
+        assert scraped["items"] == [{"n": n} for n in range(min(count, MAX_SCRAPED))]
+        assert (scraped["item"], scraped["more"]) == ({"n": 0} if count else None, more)
 
 
 def test_who_waits_is_told_that_the_page_was_not_read_in_full(desk: Desk) -> None:
@@ -176,7 +191,7 @@ def test_what_is_wrong_with_a_page_to_scrape_is_named(desk: Desk) -> None:
     assert list(flaws(desk.post("scrape", {"url": "nonsense"}))) == ["url"]
     assert list(flaws(desk.post("scrape", {}))) == ["url"]
     found = flaws(desk.post("scrape", {"url": URL, "fields": {"t": "[["}, "headers": {"a b": "c"}}))
-    assert set(found) == {"fields", "headers"}
+    assert set(found) == {"fields.t", "headers"}
     found = flaws(desk.post("scrape", {"url": 7, "feilds": {}, "timeout": 0}))
     assert found["feilds"] == "there is no such setting; did you mean 'fields'?"
     assert set(found) == {"url", "feilds", "timeout"}

@@ -295,7 +295,9 @@ class Scraped(BaseModel):
     state: JobState
     request_id: str
     page: PageView | None
-    item: dict[str, Any] | None
+    item: dict[str, Any] | None = Field(description="The first of its items.")
+    items: list[dict[str, Any]] = Field(description="All of them, up to a cap; the job's results have the rest.")
+    more: bool = Field(description="Are there more items than these?")
     error: ScrapeError | None
     links: Links
 

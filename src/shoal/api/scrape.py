@@ -19,6 +19,9 @@ from shoal.core.spec import JobSpec
 from shoal.errors import BadUrls, Busy
 from shoal.store.jobs import JobRow
 
+MAX_SCRAPED = 1_000
+"""Items in one answer; the job's results have them all."""
+
 routes = Routes("scrape", "/api/v1", "One page, now")
 
 
@@ -53,13 +56,15 @@ def _scraped(row: JobRow, url: str) -> dict[str, Any]:
     pages = platform().pages
     found = pages.pages_after(row.id, 0)
     page = next(((number, page) for number, page in found if page.redirect is None), None)
-    items = pages.items_after(row.id, 0, 1)
+    items = [item.data for _, item in pages.items_after(row.id, 0, MAX_SCRAPED + 1)]
     return {
         "id": row.id,
         "state": row.state.value,
         "request_id": row.request_id,
         "page": present.page(*page) if page else None,
-        "item": items[0][1].data if items else None,
+        "item": items[0] if items else None,
+        "items": items[:MAX_SCRAPED],
+        "more": len(items) > MAX_SCRAPED,
         "error": _partly(row, url) if page else _error(row.id, url) if row.state.ended else None,
         "links": present.links(row.id),
     }
