@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.core import browsing, convert, expressions, field, pagination, pattern, rules, spidering, template, url
+from shoal.core import (
+    browsing,
+    convert,
+    expressions,
+    field,
+    likeness,
+    pagination,
+    pattern,
+    rules,
+    spidering,
+    template,
+    url,
+)
 from shoal.core.browsing import Browsing
 from shoal.core.spec import JobSpec
 from shoal.extract import allowance, apart, content, elements, linked, listing, metadata, next_page, outline, page
@@ -17,7 +29,7 @@ from tests.documents import table
 CAPS = "docs/guides/caps.md"
 RENDERING = (browsing, actions, deadline, notebook, port, request_head, shots, traffic)
 LISTING = (elements, listing, next_page, pagination, template)
-CONTENT = (content, metadata, outline)
+CONTENT = (content, likeness, metadata, outline)
 TAKING = (field, allowance, linked, convert, expressions, rules)
 FETCHING = (answers, decode, guard, http, lookups, reader, reading)
 SPIDERS = (spidering, follow, run)

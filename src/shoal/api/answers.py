@@ -156,6 +156,8 @@ class PageView(BaseModel):
     fetched_at: str
     redirect: str | None
     canonical: str | None
+    fingerprint: str = Field(description="Of its URL: 16 hex digits.")
+    duplicate_of: str | None = Field(description="Fingerprint of an earlier page that says the same.")
     request_id: str
     engine: str = Field(description="What fetched it: http or browser.")
     notes: dict[str, Any] | None = Field(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from shoal.core.likeness import hex_of
 from shoal.core.model import AdmitReport, JobStatus, WorkerBeat
 from shoal.core.proxies import ProxyPool
 from shoal.core.redact import HIDDEN, without_secrets
@@ -137,6 +138,8 @@ def page(number: int, row: PageRow) -> dict[str, Any]:
         "fetched_at": iso(row.fetched_ms),
         "redirect": row.redirect,
         "canonical": row.canonical,
+        "fingerprint": hex_of(row.fingerprint),
+        "duplicate_of": None if row.duplicate_of is None else hex_of(row.duplicate_of),
         "request_id": row.request_id,
         "engine": row.engine,
         "notes": dict(row.notes) if row.notes else None,

@@ -109,6 +109,11 @@ Param = Annotated[
     typer.Option("--param", envvar="SHOAL_PARAM", rich_help_panel=_JOB,
                  help="Tell the spider NAME=VALUE; a value that is JSON is taken as such."),
 ]  # fmt: skip
+DuplicatesOption = Annotated[
+    str | None,
+    typer.Option("--duplicates", envvar="SHOAL_DUPLICATES", rich_help_panel=_JOB,
+                 help="Find pages that say what an earlier one says: mark, or skip, which follows no links of theirs."),
+]  # fmt: skip
 Name = Annotated[str | None, typer.Option(envvar="SHOAL_NAME", help="A label for the job.", rich_help_panel=_JOB)]
 Header = Annotated[
     list[str] | None,

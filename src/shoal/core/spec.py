@@ -29,6 +29,7 @@ from shoal.core.content import Formats
 from shoal.core.contract import Contract
 from shoal.core.egress import is_loopback
 from shoal.core.field import field_names
+from shoal.core.likeness import DuplicatesSetting
 from shoal.core.model import Engine, Lane, queue_name
 from shoal.core.output import Output
 from shoal.core.pagination import check_selector
@@ -143,6 +144,9 @@ class JobSpec(BaseModel):
     """The name of a spider that the operator has registered: it reads the pages, and says what is followed."""
     params: Params = Field(default_factory=dict)
     """What the spider is told (`page.params`): JSON."""
+    duplicates: DuplicatesSetting = None
+    """Find pages that say what an earlier one says: `mark`, `skip`, which does not follow their links, or `distance`,
+    `follow` and `items`. Not given: nobody looks."""
     headers: dict[str, str] = Field(default_factory=dict, repr=False)
     """Sent with each request of the job; Authorization, Cookie and all others that browsers do not send to everybody
     only to trusted origins. Never shown."""

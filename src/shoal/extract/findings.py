@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from shoal.core.likeness import likeness_of
 from shoal.core.url import Base
 from shoal.extract.allowance import Allowance
+from shoal.extract.content import outline_of, text_of, title_of
 from shoal.extract.document import Document
 from shoal.extract.extractor import Extractor, Item, extractor_of
 from shoal.extract.judging import Flaws, flaws_of
 from shoal.extract.listing import is_packed, read_listing
+from shoal.extract.main_text import main_content
 from shoal.extract.next_page import next_links, rough_selector
 from shoal.extract.page import META_NAMES, Html
 from shoal.extract.shell import why_render
@@ -38,6 +41,8 @@ class Wanted:
     """Which items: `JobSpec.extraction`."""
     json: bool = False
     """Is it JSON, rather than markup?"""
+    likeness: bool = False
+    """By what the page is known again, should another say the same."""
     require: str | None = None
     """Is it asked whether the page needs a browser? Then this selector must be there, if it is any. None: it is not."""
     listing: str = ""
@@ -79,7 +84,7 @@ class Wanted:
     @property
     def content(self) -> bool:
         """Is the page looked at as a whole?"""
-        return self.extractor.content is not None
+        return self.likeness or self.extractor.content is not None
 
     @property
     def base(self) -> Base:
@@ -131,6 +136,8 @@ class Findings:
     """Of the job's spider."""
     failed: str = ""
     """Why the job's spider found nothing."""
+    likeness: tuple[int, ...] = ()
+    """A hash of all its words, and its simhash; nothing when it has too few, or when nobody asks."""
 
 
 NOTHING = Findings()
@@ -166,8 +173,10 @@ def _of_markup(html: Html, body: bytes, wanted: Wanted) -> Findings:
     hrefs = html.hrefs(skip_nofollow=wanted.skip_nofollow) if wanted.links else ()
     metas = html.metas(META_NAMES) if wanted.directives else ()
     items = wanted.extractor.take(html)
+    alike = _likeness(html) if wanted.likeness else ()
     further = next_links(html, body, wanted.charset, wanted.next) if wanted.next else ()
-    found = Findings(html.base_href, html.canonical() or "", tuple(metas), tuple(hrefs), items, further=further)
+    canonical = html.canonical() or ""
+    found = Findings(html.base_href, canonical, tuple(metas), tuple(hrefs), items, further=further, likeness=alike)
     return _with_notes(found, html.allowance)
 
 
@@ -192,3 +201,9 @@ def _find_listed(body: bytes, wanted: Wanted) -> Findings:
         further=tuple(listing.further),
         stale=tuple(listing.stale),
     )
+
+
+def _likeness(html: Html) -> tuple[int, ...]:
+    """Of its main content: pages of a site share the rest."""
+    found = likeness_of(text_of(main_content(outline_of(html), title_of(html.tree))))
+    return (found.content, found.simhash) if found else ()

@@ -60,13 +60,15 @@ class SortedOut(NamedTuple):
 class Links:
     """The links of one job, as one process has met them."""
 
-    def __init__(self, scope: Scope, *, forgiving: bool = False) -> None:
+    def __init__(self, scope: Scope, *, forgiving: bool = False, remembers: bool = True) -> None:
         """`forgiving`: links that only `allow` refuses are not told to the frontier, which would refuse them for ever.
 
-        The same URL may turn out to be a sitemap, or the next page of a list, which `allow` is not about.
+        The same URL may turn out to be a sitemap, or the next page of a list, which `allow` is not about. Who does not
+        remember can leave links unsent that were found.
         """
         self._scope = scope
         self._forgiving = forgiving
+        self._remembers = remembers
         self._known: dict[str, set[str]] = {}
         self._size = 0
         self._server = ""
@@ -101,7 +103,7 @@ class Links:
                     if candidate := self._judge(url, depth):
                         candidates.append(candidate)
             done = min(start + STEP, len(hrefs))
-        if not rebased:
+        if not rebased and self._remembers:
             self._remember(places, new)
         return SortedOut(candidates, done - len(new[0]) - len(new[1]), cut=done < len(hrefs))
 

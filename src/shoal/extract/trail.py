@@ -54,7 +54,8 @@ class Trail:
     @classmethod
     def of(cls, spec: JobSpec, companion: Companion | None = None) -> Trail:
         scope = Scope.of(spec.hosts if spec.goes_on else (), spec.allow, spec.deny)
-        links = Links(scope, forgiving=bool(spec.sitemaps or spec.next))
+        remembers = spec.duplicates is None or spec.duplicates.follow
+        links = Links(scope, forgiving=bool(spec.sitemaps or spec.next), remembers=remembers)
         return cls(spec, links, companion or Companion())
 
     @property
@@ -86,6 +87,8 @@ class Trail:
         extraction: str = "",
         require: str | None = None,
         listing: str = "",
+        *,
+        likeness: bool = False,
     ) -> Wanted | None:
         """What is to be read of a page, if it is one that can have links or values, and if anything is."""
         spec, extractor = self.spec, extractor_of(extraction)
@@ -97,7 +100,7 @@ class Trail:
         if not (markup or json or extractor.spider):
             return None
         links = self.follows_from(depth) and markup and not spec.spider
-        asked = links or extraction or self.heeds_directives or require is not None or spec.next
+        asked = links or extraction or self.heeds_directives or likeness or require is not None or spec.next
         if not asked:
             return None
         return Wanted(
@@ -108,6 +111,7 @@ class Trail:
             spec.nofollow,
             directives=self.heeds_directives,
             extraction=extraction,
+            likeness=likeness and markup,
             require=require,
             next=spec.next,
             json=json,

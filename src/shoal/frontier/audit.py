@@ -27,7 +27,7 @@ DROP_AT_ONCE = 5_000
 REPAIRED = "repaired"
 """Sums of the frontier about repairs begin with this word."""
 
-_PLAIN = ("job", "reasons", "slow", "ready", "delayed", "lag", "render", "spend", "routes")
+_PLAIN = ("job", "reasons", "slow", "ready", "delayed", "lag", "render", "spend", "routes", "alike")
 """Families with one key a job."""
 
 

@@ -38,6 +38,7 @@ from shoal.frontier.crew import BEAT_LIFETIME, DRIFTED, Crew
 from shoal.frontier.doorbells import Doorbells
 from shoal.frontier.entry import encode_new
 from shoal.frontier.host_change import HostChange
+from shoal.frontier.likeness import LikenessBook, Said
 from shoal.frontier.parts import Parts
 from shoal.frontier.register import Register
 from shoal.frontier.routes import RouteBook
@@ -89,6 +90,7 @@ class Frontier:
         self._crew = Crew(client, prefix)
         self._doorbells = Doorbells(client, prefix)
         self._routes = RouteBook(client, prefix, self._scripts)
+        self._likenesses = LikenessBook(self._scripts)
 
     @classmethod
     def at(cls, url: str, prefix: str = "shoal", manners: Manners = DEFAULT_MANNERS) -> Frontier:
@@ -302,6 +304,10 @@ class Frontier:
         return returned, tuple(ended)
 
     # --- which pages need a browser -----------------------------------------------------------------------------
+
+    def resemble(self, pages: Sequence[Said]) -> list[int | None]:
+        """For each page the fingerprint of an earlier one that it is like; who is like none is remembered."""
+        return self._likenesses.resemble(pages)
 
     def routes(self, job: str) -> dict[tuple[str, str], Route]:
         """(host, pattern) → what is known about such pages of this job."""

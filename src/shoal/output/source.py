@@ -39,6 +39,8 @@ _PAGE_TYPES: dict[str, Type] = {
     "fetched_at": Scalar.TIME,
     "redirect": Scalar.TEXT,
     "canonical": Scalar.TEXT,
+    "fingerprint": Scalar.TEXT,
+    "duplicate_of": Scalar.TEXT,
 }
 _LINEAGE_TYPES: dict[str, Type] = {
     "_fetched_at": Scalar.TIME,

@@ -20,7 +20,7 @@ from shoal.store.pages import ArchiveRef, FoundLinks, PageRow
 
 def body_wanted(trail: Trail, page: PageRow) -> ArchiveRef | None:
     """Where the body lies that the page's links are to be read from; None when it is not needed, or not kept."""
-    wanted = page.tells_links and not page.redirect and trail.goes_on_from(page.depth)
+    wanted = page.tells_links and not page.redirect and trail.goes_on_from(page.depth) and _follows(trail, page)
     return page.archive if wanted else None
 
 
@@ -36,6 +36,12 @@ def onward(trail: Trail, page: PageRow, body: Exchange | None) -> tuple[list[Can
     return trail.again(request, Response(url, body.status, body.http_reason, body.headers, body.body, timedelta()))
 
 
+def _follows(trail: Trail, page: PageRow) -> bool:
+    """Are its links followed, or does it say what an earlier page says?"""
+    alike = trail.spec.duplicates
+    return page.duplicate_of is None or alike is None or alike.follow
+
+
 def written_down(found: Iterable[FoundLinks]) -> list[Candidate]:
     """Links of pages whose bodies are not kept."""
     return [read_line(line, each.depth) for each in found for line in each.urls]
@@ -43,7 +49,7 @@ def written_down(found: Iterable[FoundLinks]) -> list[Candidate]:
 
 def reason_of(page: PageRow) -> str:
     """With which it counts as done."""
-    return "redirect" if page.redirect else ""
+    return "redirect" if page.redirect else "duplicate" if page.duplicate_of is not None else ""
 
 
 def received_of(page: PageRow) -> int:

@@ -19,6 +19,7 @@ from shoal.core.url import parse
 from shoal.errors import FetchError, NotFound
 from shoal.extract.trail import Trail
 from shoal.frontier.frontier import Frontier
+from shoal.frontier.likeness import Said
 from shoal.frontier.rebuild import Lost, Rebuild, Recalled
 from shoal.intake.intake import heed
 from shoal.intake.replay import on_their_way, untried
@@ -213,6 +214,7 @@ class WayBack:
         if not rows:
             return place.at(Part.LETTERS)
         way.done.recalled += self._rebuild.recall(way.row.id, [_page(page) for _, page in rows])
+        self._frontier.resemble(_said(way.row, [page for _, page in rows]))
         return place.behind(rows[-1][0])
 
     def _recall_letters(self, way: _Way, place: Place) -> Place:
@@ -282,6 +284,18 @@ class WayBack:
     def _admit(self, way: _Way, candidates: Sequence[Candidate], duplicates: int = 0) -> None:
         if candidates or duplicates:
             way.done.admitted += self._frontier.admit(way.row.id, candidates, duplicates).admitted
+
+
+def _said(row: JobRow, pages: Sequence[PageRow]) -> list[Said]:
+    """What its pages say that are like none before them: others are held against these."""
+    alike = row.spec.duplicates
+    if alike is None:
+        return []
+    return [
+        Said(row.id, page.fingerprint, page.likeness, alike.distance)
+        for page in pages
+        if page.likeness and page.duplicate_of is None
+    ]
 
 
 def _page(page: PageRow) -> Recalled:

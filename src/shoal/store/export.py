@@ -13,6 +13,7 @@ import orjson
 
 from shoal.core.field import field_names
 from shoal.core.ledger import Ask
+from shoal.core.likeness import hex_of
 from shoal.core.redact import encodable
 from shoal.core.spec import JobSpec
 from shoal.store.items import Quarantined
@@ -31,6 +32,8 @@ PAGE_COLUMNS = (
     "fetched_at",
     "redirect",
     "canonical",
+    "fingerprint",
+    "duplicate_of",
 )
 QUARANTINE_COLUMNS = ("url", "number", "reasons", "data")
 DEAD_COLUMNS = ("url", "outcome", "reason", "detail", "attempts", "depth", "at")
@@ -56,7 +59,9 @@ def quarantine_record(row: Quarantined) -> Record:
 
 def page_record(page: PageRow) -> Record:
     values = {name: getattr(page, name) for name in PAGE_COLUMNS if name != "fetched_at"}
-    return {**values, "fetched_at": iso(page.fetched_ms)}
+    earlier = None if page.duplicate_of is None else hex_of(page.duplicate_of)
+    names = {"fingerprint": hex_of(page.fingerprint), "duplicate_of": earlier}
+    return {**values, "fetched_at": iso(page.fetched_ms), **names}
 
 
 def dead_record(letter: DeadLetter) -> Record:

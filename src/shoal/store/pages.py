@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from shoal.core.ledger import Ask
+from shoal.core.likeness import Likeness
 from shoal.store.items import ItemRow as ItemRow
 from shoal.store.items import ItemWriter, PageKey, Quarantined, item_of, quarantined_of
 from shoal.store.ledger import Ledger
@@ -75,6 +76,19 @@ class PageRow:
     """Of the job's spider, which got the page."""
     meta: str | None = None
     """What was sent along to it, as JSON."""
+
+    content_hash: int | None = None
+    """Of all words of its content; None when nobody looks for duplicates, or there are too few."""
+    simhash: int | None = None
+    duplicate_of: int | None = None
+    """Fingerprint of an earlier page of the job that says the same."""
+
+    @property
+    def likeness(self) -> Likeness | None:
+        """By which it is known again."""
+        if self.content_hash is None or self.simhash is None:
+            return None
+        return Likeness(self.content_hash, self.simhash)
 
     @property
     def tells_links(self) -> bool:
@@ -423,6 +437,9 @@ def _page_values(row: PageRow) -> dict[str, object]:
         "engine": row.engine,
         "captures": _json([_capture_values(each) for each in row.captures]) if row.captures else None,
         "notes": _json(row.notes) if row.notes else None,
+        "content_hash": row.content_hash,
+        "simhash": row.simhash,
+        "duplicate_of": row.duplicate_of,
         "callback": row.callback,
         "meta": row.meta,
     }

@@ -17,6 +17,7 @@ from shoal.core.model import Candidate, SettleReport
 from shoal.frontier.frontier import Frontier
 from shoal.store.archive import ArchiveWriter
 from shoal.store.pages import Capture, FoundLinks, PageRow, PageStore
+from shoal.worker.likeness import Marks
 from shoal.worker.result import Result
 
 
@@ -50,16 +51,18 @@ class Delivery:
         Raises Unavailable, and then the same batch can be delivered again; and RowRefused, and then its results can be
         delivered one by one.
         """
-        rows = self._rows(results)
-        items = [item for result in results for item in result.items]
-        broken = [item for result in results for item in result.quarantined]
+        rows, marks = self._rows(results), Marks.of(self._frontier, results)
+        kept = [result for result in results if marks.keeps_items(result)]
+        items = [item for result in kept for item in result.items]
+        broken = [item for result in kept for item in result.quarantined]
         letters = [result.letter for result in results if result.letter]
-        asks, found = self._asks(results), self._found(results)
+        asks, found = self._asks(results), self._found(results, marks)
+        rows = [marks.row(result, row) for result, row in zip(_paged(results), rows, strict=True)]
         if rows or items or letters or asks or found:
             self._pages.write(rows, items, letters, asks, found, broken)
             self._told = results
-        self._admit(results)
-        report = self._frontier.settle([result.settlement for result in results])
+        self._admit([result for result in results if marks.follows(result)])
+        report = self._frontier.settle([marks.settlement(result) for result in results])
         if report.late:
             self._take_back({row.job for row in (*rows, *items, *letters)})
         for job in report.ended:
@@ -91,7 +94,7 @@ class Delivery:
 
         Those of a batch that comes again, as the database was away, or one by one, as it refused a row, are there.
         """
-        paged = [result for result in results if result.page]
+        paged = _paged(results)
         if any(id(result) not in self._archived for result in paged):
             self._archived = self._archive_bodies(paged)
         return [self._archived[id(result)][1] for result in paged]
@@ -102,11 +105,11 @@ class Delivery:
             return []
         return [ask for result in results for ask in result.asks]
 
-    def _found(self, results: Sequence[Result]) -> list[FoundLinks]:
+    def _found(self, results: Sequence[Result], marks: Marks) -> list[FoundLinks]:
         """Links of pages without a body; they, too, are told once."""
         if results is self._told:
             return []
-        return [found for result in results for found in result.found]
+        return [found for result in results if marks.follows(result) for found in result.found]
 
     def _archive_bodies(self, results: Sequence[Result]) -> dict[int, tuple[Result, PageRow]]:
         rows: dict[int, tuple[Result, PageRow]] = {}
@@ -147,3 +150,7 @@ class Delivery:
                 known[job] = known.get(job, 0) + result.duplicates
         for job in found.keys() | known.keys():
             self._frontier.admit(job, found.get(job, []), known.get(job, 0))
+
+
+def _paged(results: Sequence[Result]) -> list[Result]:
+    return [result for result in results if result.page]

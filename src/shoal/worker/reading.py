@@ -42,9 +42,8 @@ async def read_page(
     page = _row(context, lease, response, len(body), charset)
     found = Result(_done(lease, response), page, exchange_of(context, response, page))
     url, depth = lease.request.url, lease.request.depth
-    wanted = (
-        context.trail.wanted(url, depth, media_type, charset, context.extraction, require, listing) if body else None
-    )
+    asked = (url, depth, media_type, charset, context.extraction, require, listing)
+    wanted = context.trail.wanted(*asked, likeness=context.spec.duplicates is not None) if body else None
     findings = NOTHING
     if wanted is not None:
         try:
@@ -93,6 +92,10 @@ async def _go_on(
         found = replace(found, page=replace(page, canonical=str(target)))
     if findings.failed:
         found = _spider_failed(context, found, findings.failed)
+    if found.page and findings.likeness:
+        content, simhash = findings.likeness
+        page = replace(found.page, content_hash=content, simhash=simhash)
+        found = replace(found, page=page, alike=context.spec.duplicates)
     if findings.items:
         items, quarantined = rows_of(context.job, url.fingerprint, str(url), findings.items, findings.flaws)
         found = replace(found, items=items, quarantined=quarantined)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from shoal.core.ledger import Ask
+from shoal.core.likeness import Duplicates
 from shoal.core.manners import Limit, LimitSource
 from shoal.core.model import Candidate, Lease, Outcome, Request, Settlement
 from shoal.core.redact import without_secrets
@@ -39,6 +40,8 @@ class Result:
     """All that there is to store is stored; only what it leads to may not have arrived."""
     needed: bool | None = None
     """Did the page need a browser, by what came without one? None when nobody asked."""
+    alike: Duplicates | None = None
+    """What becomes of the page if it says what an earlier one says; None when nobody looks."""
     attachments: tuple[Attachment, ...] = ()
     """What is kept of a rendered page besides its response."""
 

@@ -14,6 +14,6 @@ local function drop(kind, name, more)
 end
 
 local dropped = redis.call('UNLINK', job_key(job), reasons_key(job), slow_key(job), ready_key(job), lag_key(job),
-  render_key(job), delayed_key(job), spend_key(job), routes_key(job)) + redis.call('SREM', JOBS, job)
+  render_key(job), delayed_key(job), spend_key(job), routes_key(job), alike_key(job)) + redis.call('SREM', JOBS, job)
 for i = 2, #ARGV, 3 do dropped = dropped + drop(ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
 return { dropped, 0 }

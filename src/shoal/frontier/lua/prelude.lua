@@ -19,6 +19,7 @@ local function ready_key(job) return P .. ':ready:' .. job end
 local function lag_key(job) return P .. ':lag:' .. job end
 local function render_key(job) return P .. ':render:' .. job end
 local function routes_key(job) return P .. ':routes:' .. job end
+local function alike_key(job) return P .. ':alike:' .. job end
 local function spend_key(job) return P .. ':spend:' .. job end
 local function delayed_key(job) return P .. ':delayed:' .. job end
 local function due_key(queue) return P .. ':due:' .. queue end
