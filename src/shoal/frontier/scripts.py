@@ -34,6 +34,8 @@ PARTS = {
     **dict.fromkeys(("borrow", "return_proxies"), ("some/scores",)),
 }
 """Long operations are cut into parts, and some operations share one; these stand before them."""
+_KEY_NAME = re.compile(r"^local function (\w+_key)\(.*\) return P .* end\n", re.MULTILINE)
+"""Those that an operation does not use are left out of it: Lua takes 200 locals."""
 OPERATIONS = tuple(
     sorted(name[:-4] for path in _LUA.iterdir() if (name := path.name).endswith(".lua") and name[:-4] not in SHARED)
 )
@@ -95,7 +97,8 @@ def _refusal(operation: str, text: str) -> str:
 def source(name: str) -> str:
     """The whole text of an operation: what is shared, its parts, and itself."""
     shared = (part for part in SHARED if part not in LEFT_OUT.get(name, ()))
-    return "\n".join((_LUA / f"{part}.lua").read_text() for part in (*shared, *PARTS.get(name, ()), name))
+    text = "\n".join((_LUA / f"{part}.lua").read_text() for part in (*shared, *PARTS.get(name, ()), name))
+    return _KEY_NAME.sub(lambda line: line[0] if text.count(f"{line[1]}(") > 1 else "", text)
 
 
 class Scripts:
