@@ -53,7 +53,7 @@ MayPublish = Callable[[JobRow, str], str]
 """Why a job's set of a version may not be published; empty when it may."""
 
 
-class Lost(ShoalError):
+class Lost(Exception):
     """Another worker has taken the delivery over."""
 
 
