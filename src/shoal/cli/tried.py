@@ -99,20 +99,24 @@ def print_tried(tried: Tried, *, json: bool, quiet: bool) -> None:
 
 
 def _head(tried: Tried) -> str:
-    came = f"stored {human_seconds(tried.age_ms / 1000)} ago (--fresh fetches it)" if tried.stored else "fetched"
+    ago = f" {human_seconds(tried.age_ms / 1000)} ago (--fresh: anew)" if tried.stored else ""
     kind = f"{tried.content_type.partition(';')[0] or 'no type'}, {human_bytes(tried.size)}"
-    return f"{tried.url}: {tried.status}, {kind}; {came} in {tried.fetch_ms:.0f} ms, read in {tried.read_ms:.0f} ms"
+    return (
+        f"{tried.url}: {tried.status}, {kind}; fetched in {tried.fetch_ms:.0f} ms{ago}, read in {tried.read_ms:.0f} ms"
+    )
 
 
 def _lines(tried: Tried) -> Iterator[str]:
-    yield f"{counted(len(tried.items), 'item')}, {counted(tried.links, 'link')}, " + (
-        f"{counted(len(tried.follow), 'request')} of the spider"
-    )
+    asked = f", {counted(len(tried.follow), 'request')} of the spider" if tried.follow else ""
+    yield f"{counted(len(tried.items), 'item')}, {counted(tried.links, 'link')}{asked}"
     if tried.note:
         yield tried.note
-    yield from _counts("empty", tried.empty, f"of {counted(len(tried.items), 'item')}" if tried.items else "")
-    yield from _counts("not of its type", tried.unconverted, "values")
-    yield from _counts("required, and missing", tried.incomplete, "items left out")
+    for name, number in tried.empty.items():
+        yield f"empty: {name}" + (f" ({number:,} of {counted(len(tried.items), 'item')})" if tried.items else "")
+    for name, number in tried.unconverted.items():
+        yield f"not of its type: {name} ({counted(number, 'value')})"
+    for name, number in tried.incomplete.items():
+        yield f"required, and missing: {name} ({counted(number, 'item')} left out)"
     if tried.cut:
         yield f"cut short: {', '.join(tried.cut)}"
     for flaw in tried.flaws[:SHOWN_ITEMS]:
@@ -122,11 +126,6 @@ def _lines(tried: Tried) -> Iterator[str]:
         yield f"  {each['callback'] or 'parse'}  {each['url']}{meta}"
     if len(tried.follow) > SHOWN_REQUESTS:
         yield f"  … and {len(tried.follow) - SHOWN_REQUESTS:,} more; --json has all"
-
-
-def _counts(what: str, counts: Mapping[str, int], of: str) -> Iterator[str]:
-    for name, number in counts.items():
-        yield f"{what}: {name}" + (f" ({number:,} {of})" if of else "")
 
 
 def _empty(spec: JobSpec, items: Sequence[Mapping[str, Any]]) -> dict[str, int]:
