@@ -26,7 +26,7 @@ class NoGuard(Guard):
 
     def connector(self, *, local: bool = False, **options: object) -> DirectConnector:
         """As it was without a guard."""
-        return DirectConnector(limit=0, ttl_dns_cache=300, **options)  # type: ignore[arg-type]
+        return DirectConnector(limit=0, ttl_dns_cache=300, **options)
 
 
 def measure(quick: bool) -> list[Row]:

@@ -78,10 +78,10 @@ def test_an_item_is_among_the_items_or_in_quarantine(engine: Engine) -> None:
     store = PageStore(engine)
     a, b = _items(PAGE, "a", "b")
     store.write([PAGE, OTHER], [a, b, *_items(OTHER, "c")], [])
-    store.write([PAGE], [a], [], quarantined=[Quarantined(b, ["title: too short"])])
+    store.write([PAGE], [a], [], quarantined=[Quarantined(b, ("title: too short",))])
     assert _titles(store) == ["a", "c"]
     assert _quarantined(engine) == [(7, 1)]
-    store.write([PAGE], [b], [], quarantined=[Quarantined(a, ["title: too short"])])
+    store.write([PAGE], [b], [], quarantined=[Quarantined(a, ("title: too short",))])
     assert sorted(_titles(store)) == ["b", "c"]
     assert _quarantined(engine) == [(7, 0)]
     store.write([PAGE], [a, b], [])
