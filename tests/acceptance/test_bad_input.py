@@ -113,7 +113,7 @@ def test_a_job_file_that_is_not_yaml(shoal: Shoal, tmp_path: Path) -> None:
 
 
 def test_a_selector_that_does_not_parse(shoal: Shoal) -> None:
-    _refused(shoal.run("crawl", URL, "--field", "title=h1["), "'title'", "not a CSS selector")
+    _refused(shoal.run("crawl", URL, "--field", "title=h1["), "fields.title", "not a CSS selector")
 
 
 def test_a_field_without_a_selector(shoal: Shoal) -> None:
@@ -149,7 +149,7 @@ def test_a_proxy_pool_that_is_not_there(shoal: Shoal, tmp_path: Path) -> None:
 
 
 def test_an_unknown_format(shoal: Shoal) -> None:
-    _refused(shoal.run("crawl", URL, "-o", "x.json", "--format", "xml"), "jsonl and csv")
+    _refused(shoal.run("crawl", URL, "-o", "x.json", "--format", "xml"), "jsonl, csv, parquet and sqlite")
 
 
 def test_a_redis_that_is_down(shoal: Shoal) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.range.__main__ import HOSTS, PRIVATE
-from tests.range.crossing import ANSWERS, PLACES, PROXIES, REDIRECTS, ROBOTS
+from tests.range.crossing import ANSWERS, MAPS, PLACES, PROXIES, REDIRECTS, ROBOTS
 from tests.range.network import run_in_namespace
 
-PATHS = ("start", "link", "redirect", "robots", "dns", "proxy", *(f"through {pool}" for pool in PROXIES))
+PATHS = ("start", "link", "redirect", "robots", "sitemap", "dns", "proxy", *(f"through {pool}" for pool in PROXIES))
 SOURCE = Path(__file__).parent.parent.parent / "src" / "shoal"
 BROWSERS_PATHS = Path(__file__).parent.parent / "contract" / "render" / "test_browser_egress.py"
 
@@ -45,6 +45,10 @@ def test_all_places_were_tried_over_each_path(found: dict[str, Any]) -> None:
     assert {paths["link"]["outcomes"][url] for url in ("http://10.0.0.1/", "http://[::1]/")} == {"blocked_address"}
     assert {paths["redirect"]["outcomes"][url] for url in REDIRECTS} == {"302", "bad_redirect"}
     assert {paths["robots"]["outcomes"][url] for url in ROBOTS} == {"robots_unreachable", "200"}
+    maps = paths["sitemap"]
+    assert maps["jobs"] == 1 + len(PLACES)
+    assert {maps["outcomes"][url] for url in MAPS} == {"200"}
+    assert maps["outcomes"]["http://10.0.0.1/"] == "blocked_address"
     names = [paths["dns"]["outcomes"][url] for url in ANSWERS]
     assert names == ["blocked_address"] * len(PRIVATE) + ["200"] * len(PRIVATE)  # over the address that may be asked
 
@@ -66,13 +70,13 @@ def test_proxies_are_asked_for_nothing_that_is_forbidden(found: dict[str, Any]) 
 
 
 def test_whoever_writes_another_path_out_crosses_it_here() -> None:
-    """Sitemaps and webhooks fetch as well, once they are there: then they belong among the paths above.
+    """Webhooks fetch as well, once they are there: then they belong among the paths above, as sitemaps do.
 
     What a browser tries is tried where a real one runs behind the gate.
     """
     words = ("sitemap", "webhook", "callback")
     modules = {path.stem for path in SOURCE.rglob("*.py")} | {path.name for path in SOURCE.rglob("*") if path.is_dir()}
-    assert {name for name in modules if any(word in name for word in words)} == set()
+    assert {name for name in modules if any(word in name for word in words)} == {"sitemaps"}
     assert BROWSERS_PATHS.is_file()
     files = [path.stem for path in SOURCE.rglob("*.py") if path.parent.name != "versions"]
     rendering = {name for name in files if "browser" in name or "render" in name}

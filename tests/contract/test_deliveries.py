@@ -163,6 +163,43 @@ def test_the_pointer_never_goes_back(desk: Desk, target: Target) -> None:
     assert "newer" in the_delivery(desk, older).error
 
 
+def test_parts_come_by_the_clock_however_often_it_is_looked_in_between(
+    desk: Desk, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivering, "LOOK_AGAIN", timedelta())
+    job = a_job(desk, {"to": target.url, "every": "10s"}, 6)
+    desk.work(take, at_most=3)
+    now, allowed = desk.platform.frontier.audit.now_ms(), desk.platform.settings.allowed_outputs
+    for seconds in (1, 4, 7, 9, 11):
+        clock = Deliverer(
+            desk.platform.jobs,
+            desk.platform.pages,
+            desk.platform.deliveries,
+            lambda at=now + seconds * 1_000: at,
+            allowed,
+        )
+        clock.work()
+        assert len(the_delivery(desk, job).parts) == (seconds > 10)
+
+
+def test_a_fault_of_ours_is_written_down_and_other_deliveries_go_on(
+    desk: Desk, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = a_job(desk, f"{target.url}a/"), a_job(desk, f"{target.url}b/")
+    desk.work(take)
+    carry_out = cast(Any, Deliverer)._carry_out
+
+    def breaks(self: Deliverer, delivery: Delivery, *rest: Any) -> None:
+        if delivery.job == first:
+            raise ZeroDivisionError("made for a test")
+        carry_out(self, delivery, *rest)
+
+    monkeypatch.setattr(Deliverer, "_carry_out", breaks)
+    desk.platform.deliverer.work()
+    assert the_delivery(desk, first).state is DeliveryState.RETRYING
+    assert the_delivery(desk, second).state is DeliveryState.DELIVERED
+
+
 def test_a_set_that_breaks_its_contract_is_withheld_and_readers_keep_the_last_one(desk: Desk, target: Target) -> None:
     contract = {"schema": {"required": ["price"]}, "items": 3}
     kept = a_job(desk, target.url, contract=contract)

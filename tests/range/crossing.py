@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 from shoal.core.url import Base
 from tests.canary import Canary, canary
@@ -43,11 +44,13 @@ LEAD: Mapping[str, Answers] = {
 
 ROBOTS = [f"http://robots{number}.test/page" for number in range(len(PLACES))]
 REDIRECTS = [f"http://site.test/to/{number}" for number in range(len(PLACES))]
+MAPS = [f"http://site.test/map/{number}" for number in range(len(PLACES))]
 ANSWERS = [f"http://{word}{number}.test/page" for word in ("answer", "answers") for number in range(len(PRIVATE))]
 
 
 class Site:
-    """Links to all places on one page, a redirect to each, and at `robotsN.test` a robots.txt that is elsewhere."""
+    """Links to all places on one page, a redirect and an index of sitemaps to each, and at `robotsN.test` a robots.txt
+    that is elsewhere."""
 
     def respond(self, target: str, hits: int) -> Reply:
         return self.at("http://site.test").respond(target, hits)
@@ -59,7 +62,14 @@ class Site:
             robots = _to(PLACES[int(host.removeprefix("robots"))])
         links = "".join(f'<a href="{place}">x</a>' for place in PLACES)
         ways = {f"/to/{number}": [_to(place)] for number, place in enumerate(PLACES)}
+        ways |= {f"/map/{number}": [_map(place)] for number, place in enumerate(PLACES)}
         return StatusSite({"/": [page(links)], "/page": [page("x")], "/robots.txt": [robots], **ways})
+
+
+def _map(place: str) -> Reply:
+    """An index, so that what it names is fetched as a part of it."""
+    text = f"<sitemapindex><sitemap><loc>{escape(place)}</loc></sitemap></sitemapindex>"
+    return Reply(200, (("Content-Type", "application/xml"),), text.encode("utf-8", "replace"))
 
 
 def _to(place: str) -> Reply:
@@ -120,6 +130,10 @@ def _paths(api: Api) -> dict[str, Callable[[], list[str]]]:
         "link": lambda: [api.submit("http://site.test/", hosts=hosts)],
         "redirect": lambda: [api.submit(*REDIRECTS, hosts=hosts)],
         "robots": lambda: [api.submit(*ROBOTS, hosts=hosts)],
+        "sitemap": lambda: [
+            api.submit(*MAPS, hosts=hosts),
+            *(api.submit("http://site.test/page", hosts=hosts, sitemaps=[place]) for place in PLACES),
+        ],
         "dns": lambda: [api.submit(*ANSWERS)],
         "proxy": lambda: [api.submit("http://site.test/page", proxies=form(proxy)) for proxy in own for form in forms],
         **{

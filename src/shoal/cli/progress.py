@@ -156,7 +156,7 @@ def failures(status: JobStatus) -> list[tuple[str, int]]:
 def read_in_part(status: JobStatus) -> list[tuple[str, int]]:
     """Why pages that were stored may hold more than was found in them, the most frequent first."""
     done = [(name.partition(":")[2], count) for name, count in status.reasons.items() if name.startswith("done:")]
-    return sorted((pair for pair in done if pair[0] != "redirect"), key=lambda pair: -pair[1])
+    return sorted((pair for pair in done if pair[0] not in ("redirect", "duplicate")), key=lambda pair: -pair[1])
 
 
 def summary(status: JobStatus) -> list[str]:

@@ -41,12 +41,16 @@ class FieldTally:
     high: float | str | None = None
     hashes: list[int] = field(default_factory=list[int])
     """The smallest ones, in order."""
+    ranged: str = ""
+    """The type whose range it is."""
 
     def add(self, value: Any, kept: int) -> None:
         kind, edge = _kind(value)
         self.filled += 1
         self.types[kind] = self.types.get(kind, 0) + 1
         if kind == self.main_type:
+            if kind != self.ranged:  # another one was more frequent before
+                self.ranged, self.low, self.high = kind, None, None
             self._stretch(edge)
         self._remember(_hash(value), kept)
 

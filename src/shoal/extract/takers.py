@@ -17,6 +17,9 @@ from shoal.extract.finders import ELEMENT, JSON, PAGE, ROOT, XML, Find, capped, 
 from shoal.extract.linked import read_json_text
 from shoal.extract.page import MAX_HREF_CHARS, URL_ATTRIBUTES, Html
 
+_WHOLE_BELOW = 2.0**63
+"""A number from here on is kept as it is: no database and no JSON writer takes it for a whole one."""
+
 Take = Callable[[Any, Any], Any]
 """From what a rule belongs to, its value; None or an empty list when there is none."""
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
@@ -256,7 +259,8 @@ def _of_xml(found: Any, page: Html, attribute: str, take: str) -> Any:
     if isinstance(found, str):
         return " ".join(found.split())
     if isinstance(found, bool | float):
-        return int(found) if isinstance(found, float) and found.is_integer() else page.allowance.fit_json(found)
+        whole = isinstance(found, float) and found.is_integer() and abs(found) < _WHOLE_BELOW
+        return int(found) if whole else page.allowance.fit_json(found)
     if attribute:
         value = found.get(attribute)
         return page.absolute(value) if value is not None and attribute in URL_ATTRIBUTES else value

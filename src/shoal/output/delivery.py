@@ -113,6 +113,11 @@ class Owner:
             raise Lost
         return delivery
 
+    def look_again(self, number: int, due_ms: int) -> None:
+        """Nothing was done; how long it has waited goes on to count."""
+        if not self.deliveries.put_off(number, self.name, due_ms):
+            raise Lost
+
     def renew(self, number: int) -> None:
         if self.deliveries.claim(number, self.name, self.now_ms(), OWNED) is None:
             raise Lost
@@ -164,6 +169,9 @@ class Deliverer:
             log.warning("delivery_lost", job=job.id, delivery=number)
         except ShoalError as exc:
             self._put_off(self._deliveries.get(number) or delivery, job, owner, exc)
+        except Exception as exc:  # a fault of ours or of a library must not stand before the other deliveries
+            log.exception("output_failed", job=job.id, delivery=number)
+            self._put_off(self._deliveries.get(number) or delivery, job, owner, exc)
         finally:
             self._deliveries.release(number, owner.name)
         return True
@@ -180,7 +188,7 @@ class Deliverer:
         receiver = self._receiver(delivery, job, owner)
         source = self._source(delivery, job, owner)
         if not last and not _is_due(delivery, source, owner.now_ms()):
-            owner.keep(replace(delivery, due_ms=owner.now_ms() + LOOK_AGAIN // timedelta(milliseconds=1)))
+            owner.look_again(delivery.id, owner.now_ms() + LOOK_AGAIN // timedelta(milliseconds=1))
             return
         if last and receiver.visible_at_once and self._withhold(delivery, job, owner):
             return
@@ -211,7 +219,7 @@ class Deliverer:
             log.warning("delivery_withheld", job=job.id, delivery=delivery.id, why=why)
         return bool(why)
 
-    def _put_off(self, delivery: Delivery, job: JobRow, owner: Owner, exc: ShoalError) -> None:
+    def _put_off(self, delivery: Delivery, job: JobRow, owner: Owner, exc: Exception) -> None:
         tries = delivery.tries + 1
         pause = min(LONGEST_PAUSE, timedelta(seconds=2 ** min(tries, 12)))
         state = DeliveryState.FAILED if tries >= MOST_TRIES else DeliveryState.RETRYING

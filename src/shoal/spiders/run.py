@@ -10,7 +10,6 @@ import orjson
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from shoal.errors import ShoalError
 from shoal.spiders.finder import explain
 from shoal.spiders.follow import Follow, FollowUp
 from shoal.spiders.page import Page
@@ -24,7 +23,7 @@ MAX_FOLLOW_UPS = 50_000
 """Requests that a spider makes of one page."""
 
 
-class SpiderFailed(ShoalError):
+class SpiderFailed(Exception):
     """A spider has failed on a page."""
 
 

@@ -150,6 +150,10 @@ class Deliveries:
         }
         return self._change(delivery.id, owner, values)
 
+    def put_off(self, number: int, owner: str, due_ms: int) -> bool:
+        """Look at it again then; False when it has another owner meanwhile."""
+        return self._change(number, owner, {"due_ms": due_ms})
+
     def release(self, number: int, owner: str) -> None:
         """Let another one work on it."""
         self._change(number, owner, {"owner": "", "owned_ms": 0})

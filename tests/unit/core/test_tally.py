@@ -48,6 +48,11 @@ def test_a_value_of_another_type_does_not_spoil_the_range() -> None:
     assert (field.main_type, field.low, field.high, field.types) == ("integer", 5.0, 7.0, {"integer": 2, "text": 1})
 
 
+def test_the_range_is_that_of_the_type_which_is_the_most_frequent_in_the_end() -> None:
+    field = tally_of({"a": "abc"}, {"a": "ab"}, {"a": 1000}, {"a": 2000}, {"a": 3000}).whole.fields["a"]
+    assert (field.main_type, field.low, field.high) == ("integer", 3000.0, 3000.0)
+
+
 def test_few_different_values_are_counted_exactly() -> None:
     field = tally_of(*({"a": number % 50} for number in range(1_000))).whole.fields["a"]
     assert field.distinct(KEPT) == 50
