@@ -153,8 +153,9 @@ def test_a_bucket_holds_one_request_and_a_tenth_of_a_second(frontier: Frontier, 
     for _ in range(2):
         held = lease(frontier, 500)
         assert len(held) == burst
-        assert len(lease(frontier, 500)) <= 1 + rate * 0.05
-        settle(frontier, held)
+        more = lease(frontier, 500)
+        assert len(more) <= 1 + rate * 0.05
+        settle(frontier, [*held, *more])  # what is under way for ten seconds would make the host a slow one
         clock.let_pass(10)
 
 
