@@ -13,7 +13,9 @@ from rich.console import Console
 
 from shoal.cli.panel import render
 from shoal.cli.progress import Speed
-from shoal.core.model import Counters, HostSpeed, JobState, JobStatus
+from shoal.core.host_status import HostSpeed
+from shoal.core.job_status import Counters, JobStatus
+from shoal.core.model import JobState
 
 PICTURE = Path(__file__).parent.parent / "docs" / "progress.svg"
 WIDTH = 100  # columns

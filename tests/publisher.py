@@ -9,7 +9,8 @@ import sys
 import time
 from datetime import timedelta
 
-from shoal.core.model import Counters, JobState, JobStatus
+from shoal.core.job_status import Counters, JobStatus
+from shoal.core.model import JobState
 from shoal.core.output import Allowed, OutputSettings
 from shoal.core.spec import JobSpec
 from shoal.output import delivery

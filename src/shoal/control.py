@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from shoal.core.model import JobState, JobStatus
+from shoal.core.job_status import JobStatus
+from shoal.core.model import JobState
 from shoal.core.spec import JobSpec, read_spec
 from shoal.core.url import Url, parse
 from shoal.errors import Conflict, InputError, NotFound

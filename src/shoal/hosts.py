@@ -17,7 +17,7 @@ from math import isclose
 import structlog
 
 from shoal.core.host_name import host_name
-from shoal.core.model import Breaker, HostStatus
+from shoal.core.host_status import Breaker, HostStatus
 from shoal.errors import InputError, NotFound
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.host_change import KEEP, HostChange, Keep

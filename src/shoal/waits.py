@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from shoal.core.model import Engine, JobState, JobStatus, QueueDepth, WorkerBeat, queue_name
+from shoal.core.fleet import QueueDepth, WorkerBeat
+from shoal.core.job_status import JobStatus
+from shoal.core.model import Engine, JobState, queue_name
 from shoal.core.spec import JobSpec
 from shoal.core.trouble import explain
 from shoal.wiring import Platform

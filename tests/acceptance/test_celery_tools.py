@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
-from shoal.core.model import WorkerBeat
+from shoal.core.fleet import WorkerBeat
 from shoal.frontier.scripts import connect
 from shoal.frontier.watch import Watch
 from shoal.redis_url import RedisUrls

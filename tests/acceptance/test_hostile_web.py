@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from shoal.core.model import JobStatus
+from shoal.core.job_status import JobStatus
 from shoal.settings import Settings
 from shoal.wiring import Platform, open_platform
 from tests.command import Shoal, a_home

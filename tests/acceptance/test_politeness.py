@@ -18,7 +18,9 @@ import pytest
 from benchmarks.politeness.target import Hosts, Manner
 from benchmarks.politeness.windows import worst_window
 from benchmarks.process import free_port
-from shoal.core.model import Breaker, HostStatus, JobStatus, Lane
+from shoal.core.host_status import Breaker, HostStatus
+from shoal.core.job_status import JobStatus
+from shoal.core.model import Lane
 from shoal.core.spec import read_spec
 from shoal.frontier.host_change import HostChange
 from shoal.intake.intake import Origin

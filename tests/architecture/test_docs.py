@@ -23,7 +23,10 @@ from shoal.api.scrape import MAX_SCRAPED
 from shoal.cli.keys import create as create_key
 from shoal.cli.main import app
 from shoal.control import EDITABLE
-from shoal.core.model import Counters, HostStatus, Load, Outcome, QueueDepth, WorkerBeat
+from shoal.core.fleet import Load, QueueDepth, WorkerBeat
+from shoal.core.host_status import HostStatus
+from shoal.core.job_status import Counters
+from shoal.core.model import Outcome
 from shoal.core.retry import NOT_ASKED, RETRIED_REASONS, RetryPolicy
 from shoal.core.spec import JobSpec
 from shoal.core.trouble import Need, Trouble

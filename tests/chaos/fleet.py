@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
-from shoal.core.model import Counters
+from shoal.core.job_status import Counters
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.host_change import HostChange
 from shoal.frontier.watch import Watch

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shoal.core.model import Counters
+from shoal.core.job_status import Counters
 from tests import servers
 from tests.chaos.fleet import SOON, Fleet
 from tests.site.generated import LinkedSite

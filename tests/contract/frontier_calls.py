@@ -10,19 +10,8 @@ from typing import Any
 
 import redis
 
-from shoal.core.model import (
-    ALL_QUEUES,
-    Counters,
-    JobState,
-    JobStatus,
-    Lane,
-    Lease,
-    Level,
-    Outcome,
-    Request,
-    Settlement,
-    SettleReport,
-)
+from shoal.core.job_status import Counters, JobStatus
+from shoal.core.model import ALL_QUEUES, JobState, Lane, Lease, Level, Outcome, Request, Settlement, SettleReport
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
 from shoal.frontier.frontier import Frontier

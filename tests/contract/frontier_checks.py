@@ -10,7 +10,8 @@ from datetime import timedelta
 
 import pytest
 
-from shoal.core.model import Counters, JobState, LeaseBatch
+from shoal.core.job_status import Counters
+from shoal.core.model import JobState, LeaseBatch
 from shoal.frontier.entry import RENDER, digit
 from shoal.frontier.keys import KEYS
 from tests.contract.frontier_model import ROUNDING_MS, FrontierModel, JobModel, Span, lanes_of

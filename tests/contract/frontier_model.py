@@ -14,11 +14,11 @@ from datetime import timedelta
 
 import pytest
 
+from shoal.core.job_status import Counters
 from shoal.core.manners import BURST_WINDOW_S, LimitSource, Manners, Signal
 from shoal.core.model import (
     AdmitReport,
     Candidate,
-    Counters,
     JobState,
     Lease,
     LeaseBatch,

@@ -16,9 +16,11 @@ from prometheus_client import parser
 
 from shoal.api import present
 from shoal.api.answers import HostView
+from shoal.core.fleet import WorkerBeat
+from shoal.core.host_status import Breaker, Decision, HostStatus
 from shoal.core.ledger import Ask
 from shoal.core.manners import LimitSource
-from shoal.core.model import ALL_QUEUES, Breaker, Decision, HostStatus, Lane, Outcome, Settlement, WorkerBeat
+from shoal.core.model import ALL_QUEUES, Lane, Outcome, Settlement
 from shoal.core.trouble import Need, Trouble
 from shoal.frontier.host_change import HostChange
 from shoal.frontier.scripts import connect

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from shoal.core.fleet import WorkerBeat
 from shoal.core.manners import Manners, Signal
-from shoal.core.model import ALL_QUEUES, JobState, Lease, Outcome, Settlement, WorkerBeat
+from shoal.core.model import ALL_QUEUES, JobState, Lease, Outcome, Settlement
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.host_change import HostChange
 from shoal.frontier.scripts import connect

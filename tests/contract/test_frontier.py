@@ -12,18 +12,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from shoal.core.model import (
-    ALL_QUEUES,
-    Counters,
-    JobState,
-    Lane,
-    Lease,
-    Level,
-    Outcome,
-    Rejected,
-    Request,
-    Settlement,
-)
+from shoal.core.job_status import Counters
+from shoal.core.model import ALL_QUEUES, JobState, Lane, Lease, Level, Outcome, Rejected, Request, Settlement
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
 from shoal.errors import RedisUnavailable

@@ -10,17 +10,9 @@ from typing import Any
 import pytest
 import redis
 
-from shoal.core.model import (
-    ALL_QUEUES,
-    AdmitReport,
-    JobState,
-    JobStatus,
-    Lane,
-    Level,
-    Outcome,
-    QueueDepth,
-    Request,
-)
+from shoal.core.fleet import QueueDepth
+from shoal.core.job_status import JobStatus
+from shoal.core.model import ALL_QUEUES, AdmitReport, JobState, Lane, Level, Outcome, Request
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url, parse
 from shoal.frontier.frontier import Frontier

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import redis
 
-from shoal.core.model import ALL_QUEUES, Engine, JobState, Lane, Lease, Level, Outcome, QueueDepth, Request
+from shoal.core.fleet import QueueDepth
+from shoal.core.model import ALL_QUEUES, Engine, JobState, Lane, Lease, Level, Outcome, Request
 from shoal.core.routes import Route, RouteNote
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url

@@ -21,19 +21,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from shoal.core.job_status import JobStatus
 from shoal.core.manners import Signal
-from shoal.core.model import (
-    ALL_QUEUES,
-    Candidate,
-    JobStatus,
-    Lease,
-    Level,
-    Outcome,
-    Rejected,
-    Request,
-    Settlement,
-    SettleReport,
-)
+from shoal.core.model import ALL_QUEUES, Candidate, Lease, Level, Outcome, Rejected, Request, Settlement, SettleReport
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url, parse
 from shoal.frontier.frontier import Frontier

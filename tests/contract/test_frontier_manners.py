@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 import redis
 
+from shoal.core.host_status import Breaker, HostStatus
 from shoal.core.manners import BURST_WINDOW_S, Limit, LimitSource, Manners, Signal
-from shoal.core.model import Breaker, HostStatus, JobState, Lane, Lease, Mark, Outcome, Settlement
+from shoal.core.model import JobState, Lane, Lease, Mark, Outcome, Settlement
 from shoal.core.spec import JobSpec
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.host_change import HostChange

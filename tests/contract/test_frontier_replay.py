@@ -10,7 +10,8 @@ from datetime import timedelta
 import pytest
 import redis
 
-from shoal.core.model import Counters, JobState, JobStatus, Lane, Lease, Level, Outcome, Rejected, Request, Settlement
+from shoal.core.job_status import Counters, JobStatus
+from shoal.core.model import JobState, Lane, Lease, Level, Outcome, Rejected, Request, Settlement
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
 from shoal.frontier.frontier import ADMIT_AT_ONCE, Frontier

@@ -12,7 +12,10 @@ from typing import Any, cast
 import pytest
 import redis
 
-from shoal.core.model import ALL_QUEUES, Event, HostStatus, Lane, Outcome, QueueDepth, WorkerBeat
+from shoal.core.fleet import QueueDepth, WorkerBeat
+from shoal.core.host_status import HostStatus
+from shoal.core.job_status import Event
+from shoal.core.model import ALL_QUEUES, Lane, Outcome
 from shoal.core.spec import JobSpec
 from shoal.errors import RedisUnavailable
 from shoal.frontier.frontier import SWEEP_AT_ONCE, Frontier

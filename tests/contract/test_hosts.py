@@ -13,7 +13,8 @@ import structlog
 from sqlalchemy.engine import Engine
 
 from shoal import hosts as module
-from shoal.core.model import ALL_QUEUES, HostStatus
+from shoal.core.host_status import HostStatus
+from shoal.core.model import ALL_QUEUES
 from shoal.errors import InputError, NotFound, RedisUnavailable
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.host_change import HostChange

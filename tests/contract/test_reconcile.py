@@ -15,7 +15,8 @@ import sqlalchemy as sa
 import structlog
 
 from shoal import leftovers, reconcile
-from shoal.core.model import ALL_QUEUES, JobState, Lease, WorkerBeat
+from shoal.core.fleet import WorkerBeat
+from shoal.core.model import ALL_QUEUES, JobState, Lease
 from shoal.core.url import parse
 from shoal.errors import StoreUnavailable
 from shoal.frontier.audit import Recount

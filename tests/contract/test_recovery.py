@@ -15,7 +15,8 @@ import redis
 import sqlalchemy as sa
 
 from shoal import reconcile
-from shoal.core.model import ALL_QUEUES, Counters, JobState, JobStatus, Lease, Outcome
+from shoal.core.job_status import Counters, JobStatus
+from shoal.core.model import ALL_QUEUES, JobState, Lease, Outcome
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
 from shoal.errors import FetchError, NotFound, RedisUnavailable, StoreUnavailable

@@ -21,14 +21,14 @@ from sqlalchemy.engine import Engine
 
 from shoal.control import Control, Ending
 from shoal.core.egress import Egress
+from shoal.core.host_status import Breaker
+from shoal.core.job_status import Counters
 from shoal.core.ledger import Ask
 from shoal.core.manners import Signal
 from shoal.core.model import (
     ALL_QUEUES,
     AdmitReport,
-    Breaker,
     Candidate,
-    Counters,
     JobState,
     Lease,
     Outcome,

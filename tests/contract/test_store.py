@@ -15,7 +15,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from shoal.core.model import Counters, HostSpeed, JobState, JobStatus, Lane
+from shoal.core.host_status import HostSpeed
+from shoal.core.job_status import Counters, JobStatus
+from shoal.core.model import JobState, Lane
 from shoal.core.spec import JobSpec
 from shoal.errors import InputError, RowRefused, StoreUnavailable
 from shoal.store import dead as dead_letters

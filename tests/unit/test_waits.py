@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.core.model import ALL_QUEUES, QueueDepth, WorkerBeat
+from shoal.core.fleet import QueueDepth, WorkerBeat
+from shoal.core.model import ALL_QUEUES
 from shoal.core.spec import read_spec
 from shoal.waits import unserved
 

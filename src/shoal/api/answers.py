@@ -8,8 +8,9 @@ from flask_openapi3.models.media_type import MediaType
 from pydantic import BaseModel, ConfigDict, Field
 
 from shoal.api.schemas import HostState
+from shoal.core.host_status import Breaker
 from shoal.core.manners import LimitSource
-from shoal.core.model import Breaker, Engine, JobState, Lane
+from shoal.core.model import Engine, JobState, Lane
 from shoal.core.trouble import Need
 from shoal.store.extractions import ExtractionState
 

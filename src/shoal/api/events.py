@@ -15,7 +15,7 @@ import orjson
 import structlog
 
 from shoal.api import present
-from shoal.core.model import Event, JobStatus
+from shoal.core.job_status import Event, JobStatus
 from shoal.errors import Busy, NotFound, ShoalError
 from shoal.frontier.watch import Watch
 

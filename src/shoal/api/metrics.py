@@ -20,7 +20,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from shoal.core.drift import DRIFTS
-from shoal.core.model import HostStatus
+from shoal.core.host_status import HostStatus
 from shoal.core.trouble import Need
 from shoal.errors import RedisUnavailable
 from shoal.frontier.audit import REPAIRED

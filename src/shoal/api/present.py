@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from shoal.core.fleet import WorkerBeat
+from shoal.core.job_status import JobStatus
 from shoal.core.likeness import hex_of
-from shoal.core.model import AdmitReport, JobStatus, WorkerBeat
+from shoal.core.model import AdmitReport
 from shoal.core.proxies import ProxyPool
 from shoal.core.redact import HIDDEN, without_secrets
 from shoal.core.spec import JobSpec

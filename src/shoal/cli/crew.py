@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from types import TracebackType
 
 from shoal.cli.children import Child, Post, how_it_ended
-from shoal.core.model import ALL_QUEUES, WorkerBeat
+from shoal.core.fleet import WorkerBeat
+from shoal.core.model import ALL_QUEUES
 from shoal.errors import ShoalError
 from shoal.settings import Settings
 

@@ -17,7 +17,8 @@ from shoal.cli.output import Writer, open_writer
 from shoal.cli.progress import Display, live_display, summary
 from shoal.cli.talk import counted, print_json, say, status_json
 from shoal.cli.view import View
-from shoal.core.model import JobState, JobStatus
+from shoal.core.job_status import JobStatus
+from shoal.core.model import JobState
 from shoal.core.spec import JobSpec
 from shoal.errors import NotFound, ShoalError, Unavailable
 from shoal.observe import set_up_logs

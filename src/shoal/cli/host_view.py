@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from shoal.cli.host_audit import human_rate
 from shoal.cli.talk import cells, human_seconds, print_json, say, show
-from shoal.core.model import Decision, HostStatus
+from shoal.core.host_status import Decision, HostStatus
 from shoal.core.robots import parse
 from shoal.core.spec import Parallel, Rate, flaws_of
 from shoal.errors import InputError

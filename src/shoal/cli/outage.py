@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from shoal.cli.talk import human_seconds, say
-from shoal.core.model import JobStatus
+from shoal.core.job_status import JobStatus
 from shoal.core.trouble import explain, gist, worst
 from shoal.errors import Unavailable
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from shoal.cli.progress import Speed, failures
 from shoal.cli.talk import human_bytes, human_seconds
-from shoal.core.model import JobStatus
+from shoal.core.job_status import JobStatus
 from shoal.core.trouble import explain
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from shoal.cli.talk import counted, human_bytes, human_seconds, say
-from shoal.core.model import JobStatus
+from shoal.core.job_status import JobStatus
 from shoal.core.trouble import explain
 
 PLAIN_EVERY_S = 2.0

@@ -17,7 +17,8 @@ from shoal.cli.progress import live_display, summary
 from shoal.cli.talk import cells, counted, print_json, say, show, status_json
 from shoal.cli.versions import describe
 from shoal.control import lost_job
-from shoal.core.model import JobState, JobStatus
+from shoal.core.job_status import JobStatus
+from shoal.core.model import JobState
 from shoal.errors import BadUrls, InputError, NotFound
 from shoal.intake.reach import read_urls
 from shoal.output.formats import look

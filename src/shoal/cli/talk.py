@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from shoal.core.model import JobStatus
+from shoal.core.job_status import JobStatus
 from shoal.core.redact import visible, without_secrets
 from shoal.store.export import json_line
 

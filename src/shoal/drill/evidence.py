@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shoal.core.model import Counters
+from shoal.core.job_status import Counters
 from shoal.drill.kind import Kind
 from shoal.drill.plan import Plan
 from shoal.drill.site import Hit

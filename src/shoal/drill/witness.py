@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from shoal.core.model import JobStatus
+from shoal.core.job_status import JobStatus
 from shoal.drill.evidence import Held
 from shoal.drill.plan import Plan
 from shoal.errors import ArchiveUnavailable, NotFound, Unavailable

@@ -13,7 +13,7 @@ from datetime import timedelta
 import orjson
 import redis
 
-from shoal.core.model import WorkerBeat
+from shoal.core.fleet import WorkerBeat
 from shoal.frontier.scripts import translated_errors
 from shoal.frontier.wire import ms
 

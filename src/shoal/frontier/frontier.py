@@ -16,19 +16,19 @@ from typing import cast
 import redis
 
 from shoal.core.access import DEFAULT_TENANT
+from shoal.core.fleet import WorkerBeat
+from shoal.core.job_status import JobStatus
 from shoal.core.manners import DEFAULT_MANNERS, Manners
 from shoal.core.model import (
     AdmitReport,
     Candidate,
     JobState,
-    JobStatus,
     Lease,
     LeaseBatch,
     Level,
     Request,
     Settlement,
     SettleReport,
-    WorkerBeat,
 )
 from shoal.core.routes import Route, RouteNote
 from shoal.core.spec import JobSpec

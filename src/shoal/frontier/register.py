@@ -11,7 +11,8 @@ from typing import cast
 
 import redis
 
-from shoal.core.model import JobState, JobStatus
+from shoal.core.job_status import JobStatus
+from shoal.core.model import JobState
 from shoal.frontier.scripts import translated_errors
 from shoal.frontier.troubles import TroubleBoard
 from shoal.frontier.wire import ms, read_status

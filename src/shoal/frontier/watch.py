@@ -11,17 +11,10 @@ from typing import Any, cast
 import orjson
 import redis
 
-from shoal.core.model import (
-    ALL_QUEUES,
-    Breaker,
-    Decision,
-    Event,
-    HostStatus,
-    Lane,
-    Load,
-    QueueDepth,
-    WorkerBeat,
-)
+from shoal.core.fleet import Load, QueueDepth, WorkerBeat
+from shoal.core.host_status import Breaker, Decision, HostStatus
+from shoal.core.job_status import Event
+from shoal.core.model import ALL_QUEUES, Lane
 from shoal.core.trouble import Need, Trouble
 from shoal.frontier.scripts import Scripts, connect, translated_errors
 from shoal.frontier.troubles import TroubleBoard

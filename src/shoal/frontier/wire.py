@@ -8,13 +8,12 @@ from datetime import timedelta
 from itertools import chain, repeat
 from typing import Any, cast
 
+from shoal.core.host_status import HostSpeed
+from shoal.core.job_status import Counters, JobStatus
 from shoal.core.manners import Limit, LimitSource, Manners, Signal
 from shoal.core.model import (
     Candidate,
-    Counters,
-    HostSpeed,
     JobState,
-    JobStatus,
     Lease,
     LeaseBatch,
     Level,

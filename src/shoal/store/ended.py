@@ -9,7 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from shoal.core.model import Counters, JobState, JobStatus, Outcome
+from shoal.core.job_status import Counters, JobStatus
+from shoal.core.model import JobState, Outcome
 from shoal.store.tables import dead_letters, idempotency, jobs, pages, submissions
 from shoal.store.trouble import translated_errors
 

@@ -14,7 +14,9 @@ from sqlalchemy.engine import Engine
 
 from shoal.core.access import DEFAULT_TENANT
 from shoal.core.drift import Drift
-from shoal.core.model import Counters, HostSpeed, JobState, JobStatus
+from shoal.core.host_status import HostSpeed
+from shoal.core.job_status import Counters, JobStatus
+from shoal.core.model import JobState
 from shoal.core.spec import STORED, JobSpec
 from shoal.errors import StoreUnavailable
 from shoal.store.claims import Claim, insert_claim

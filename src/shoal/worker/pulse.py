@@ -27,7 +27,7 @@ from kombu.exceptions import ChannelError, OperationalError
 from redis.exceptions import RedisError
 
 from shoal import __version__
-from shoal.core.model import WorkerBeat
+from shoal.core.fleet import WorkerBeat
 from shoal.errors import RedisUnavailable
 from shoal.frontier.frontier import Frontier
 from shoal.intake.ring import PARTS_RING

@@ -14,7 +14,7 @@ import pytest
 from shoal import restarts
 from shoal.cli import crew as crews
 from shoal.cli.crew import MAX_DEATHS, Crew
-from shoal.core.model import WorkerBeat
+from shoal.core.fleet import WorkerBeat
 from shoal.errors import ShoalError
 from shoal.settings import Settings
 from tests.waiting import wait_until

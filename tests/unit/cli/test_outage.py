@@ -10,7 +10,8 @@ import pytest
 
 from shoal.cli import outage as module
 from shoal.cli.outage import Outage, Question, ask_until_answered, slow_is_said
-from shoal.core.model import Counters, JobState, JobStatus
+from shoal.core.job_status import Counters, JobStatus
+from shoal.core.model import JobState
 from shoal.core.trouble import Need, Trouble
 from shoal.errors import NotFound, RedisUnavailable, Unavailable
 from tests.waiting import wait_until

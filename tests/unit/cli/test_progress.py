@@ -18,7 +18,8 @@ from shoal.cli.progress import (
     summary,
 )
 from shoal.cli.talk import status_json
-from shoal.core.model import Counters, JobState, JobStatus
+from shoal.core.job_status import Counters, JobStatus
+from shoal.core.model import JobState
 from shoal.core.trouble import Need, Trouble
 
 START_MS = 1_700_000_000_000

@@ -7,7 +7,9 @@ import json
 import pytest
 
 from shoal.cli.talk import counted, human_bytes, human_seconds, print_json, say, status_json
-from shoal.core.model import Counters, HostSpeed, JobState, JobStatus
+from shoal.core.host_status import HostSpeed
+from shoal.core.job_status import Counters, JobStatus
+from shoal.core.model import JobState
 
 
 @pytest.mark.parametrize(

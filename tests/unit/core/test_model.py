@@ -1,51 +1,13 @@
-"""Sums that add up, and the names of queues."""
+"""What adds up, and the names of queues."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-import pytest
-
-from shoal.core.model import ALL_QUEUES, AdmitReport, Counters, Engine, JobState, JobStatus, Lane, queue_name
-
-
-@pytest.mark.parametrize(
-    ("counters", "reconciles"),
-    [
-        (Counters(), True),
-        (Counters(seen=10, admitted=7, filtered=3, queued=1, delayed=1, leased=1, done=2, dead=1, dropped=1), True),
-        (Counters(seen=1, admitted=1, done=1, duplicates=5, retries=3, lost=2, received=100), True),
-        (Counters(seen=1, admitted=1), False),
-        (Counters(seen=2, admitted=1, done=1), False),
-        (Counters(seen=1, admitted=1, done=1, dead=1), False),
-    ],
-)
-def test_a_request_is_in_exactly_one_place(counters: Counters, reconciles: bool) -> None:
-    assert counters.reconciles is reconciles
-
-
-def test_pending_is_what_can_still_happen() -> None:
-    assert Counters(queued=1, delayed=20, leased=300, done=4000, dead=4000, dropped=4000).pending == 321
+from shoal.core.model import ALL_QUEUES, AdmitReport, Engine, JobState, Lane, queue_name
 
 
 def test_reports_add_up_and_the_later_state_counts() -> None:
     total = AdmitReport(None, 1, 2, 3, 4) + AdmitReport(JobState.RUNNING, 10, 20, 30, 40)
     assert total == AdmitReport(JobState.RUNNING, 11, 22, 33, 44)
-
-
-@pytest.mark.parametrize(
-    ("started", "ended", "now", "elapsed"),
-    [
-        (None, None, 9_000, 0),
-        (None, 5_000, 9_000, 0),
-        (1_000, None, 9_000, 8_000),
-        (1_000, 5_000, 9_000, 4_000),
-        (5_000, 1_000, 9_000, 0),
-    ],
-)
-def test_a_job_runs_from_its_first_lease(started: int | None, ended: int | None, now: int, elapsed: int) -> None:
-    status = JobStatus("j", JobState.RUNNING, Counters(), started_ms=started, ended_ms=ended, now_ms=now)
-    assert status.elapsed == timedelta(milliseconds=elapsed)
 
 
 def test_a_job_has_ended_when_it_is_finished_or_cancelled() -> None:

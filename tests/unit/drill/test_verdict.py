@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from shoal.core.model import Counters
+from shoal.core.job_status import Counters
 from shoal.drill.evidence import Evidence, Held, Injected
 from shoal.drill.kind import Kind
 from shoal.drill.plan import Plan

@@ -1,0 +1,47 @@
+"""The fleet as it stands: workers, queues, and how full the frontier is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBeat:
+    """A worker's sign of life."""
+
+    name: str
+    queues: tuple[str, ...]
+    processes: int
+    active: int
+    """Slices under way."""
+    slices: int
+    """Slices since it started."""
+    memory_mb: int
+    started_ms: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """How much waits in one queue, over all jobs."""
+
+    queue: str
+    queued: int
+    delayed: int
+    leased: int
+    jobs_due: int
+    """Running jobs that have something to lease, now or later."""
+
+    @property
+    def pending(self) -> int:
+        return self.queued + self.delayed + self.leased
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How full the frontier is."""
+
+    urls: int
+    memory: int
+    memory_limit: int
+    """Redis' own, in bytes; 0 is none."""
