@@ -17,8 +17,9 @@ import structlog
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
+from shoal.core.flaws import flaws_of
 from shoal.core.host_name import host_name
-from shoal.core.spec import Parallel, Rate, flaws_of
+from shoal.core.spec import JobSpec, Parallel, Rate
 from shoal.errors import InputError
 from shoal.store.host_limits import HostLimit
 
@@ -143,7 +144,9 @@ def _limits(path: Path, entries: Mapping[Any, Any], set_ms: int, doubles: Sequen
                 limits[host] = FileEntry.model_validate(entry).limit(host, set_ms)
         except ValidationError as exc:
             given = cast(dict[str, Any], entry) if isinstance(entry, dict) else {}
-            flaws += [_place(name, flaw.place, flaw.message) for flaw in flaws_of(exc, given, FileEntry)]
+            flaws += [
+                _place(name, flaw.place, flaw.message) for flaw in flaws_of(exc, given, FileEntry, JobSpec.model_fields)
+            ]
         except InputError as exc:
             flaws.append(f"hosts.{name}: {exc}")
     if flaws:

@@ -14,7 +14,8 @@ from flask import Response, abort
 from shoal import errors
 from shoal.api import auth
 from shoal.core.access import Permission
-from shoal.core.spec import Flaw, JobSpec
+from shoal.core.flaws import Flaw
+from shoal.core.spec import JobSpec
 from shoal.intake.intake import Full
 from tests.contract.api import Desk, a_desk, refused, told
 

@@ -17,8 +17,8 @@ from shoal.api.problems import problem
 from shoal.api.routes import Routes
 from shoal.api.schemas import Idempotency, JobBody, JobChange, JobPath, JobQuery
 from shoal.api.urllist import KINDS, NDJSON, TEXT, read_lines
+from shoal.core.flaws import Flaw
 from shoal.core.model import JobState
-from shoal.core.spec import Flaw
 from shoal.core.template import count_all
 from shoal.errors import Conflict
 from shoal.store.jobs import JobFilter, JobRow

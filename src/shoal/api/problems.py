@@ -15,8 +15,9 @@ from pydantic import BaseModel, ValidationError
 from werkzeug.exceptions import HTTPException
 
 from shoal.api import schemas
+from shoal.core.flaws import Flaw, flaws_of
 from shoal.core.redact import without_secrets
-from shoal.core.spec import Flaw, flaws_of
+from shoal.core.spec import JobSpec
 from shoal.core.url import parse_all
 from shoal.errors import BadUrls, Busy, Conflict, InputError, NotFound, ShoalError, Unavailable, Unfinished
 from shoal.intake.intake import Full
@@ -66,7 +67,7 @@ def refuse_values(exc: ValidationError) -> Response:
     if exc.title in (schemas.JobPath.__name__, schemas.PagePath.__name__):
         return problem(404, "there is no such job or page: ids look different")
     model: type[BaseModel] = getattr(schemas, exc.title, BaseModel)
-    flaws = [_never_here(flaw) for flaw in flaws_of(exc, values, model)]
+    flaws = [_never_here(flaw) for flaw in flaws_of(exc, values, model, JobSpec.model_fields)]
     if model is schemas.JobBody:
         flaws += _url_flaws(values.get("urls"))
     return problem(422, _sum_up(flaws), flaws=flaws)

@@ -13,9 +13,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from shoal.cli.host_audit import human_rate
 from shoal.cli.talk import cells, human_seconds, print_json, say, show
+from shoal.core.flaws import flaws_of
 from shoal.core.host_status import Decision, HostStatus
 from shoal.core.robots import parse
-from shoal.core.spec import Parallel, Rate, flaws_of
+from shoal.core.spec import Parallel, Rate
 from shoal.errors import InputError
 from shoal.frontier.host_change import KEEP, HostChange
 from shoal.hosts import Before, HostReport

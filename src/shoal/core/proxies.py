@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Annotated, Any, cast
 from urllib.parse import unquote
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
 from shoal.core.redact import HIDDEN
 from shoal.core.url import Url, parse
@@ -268,6 +268,17 @@ class ProxyPool(BaseModel):
             values["list"] = [hide_login(url) for url in self.list[:SHOWN_PROXIES]]
             values["list"] += [f"… and {more} more"] if more > 0 else []
         return values
+
+
+PROXY_KINDS = _NAME, _POOL = "a name", "a pool"
+"""Of what a job says about proxies."""
+
+
+def _kind_of_proxies(value: object) -> str:
+    return _NAME if isinstance(value, str) else _POOL
+
+
+Proxies = Annotated[Annotated[PoolName, Tag(_NAME)] | Annotated[ProxyPool, Tag(_POOL)], Discriminator(_kind_of_proxies)]
 
 
 def _read_at(place: str, text: str) -> None:

@@ -13,6 +13,8 @@ from urllib.parse import unquote
 
 HIDDEN = "***"
 EXAMPLE_LOGIN = "user:password@"
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""What is none may be a value that somebody has put in its place."""
 
 _PERCENT = r"%(?:25){0,4}+"
 """Before the two digits of a character that is written so, perhaps more than once."""

@@ -6,37 +6,33 @@ that was probably meant.
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic import (
     BaseModel,
     ConfigDict,
-    Discriminator,
     Field,
-    Tag,
     ValidationError,
     ValidationInfo,
     field_validator,
 )
 
-from shoal.core.browsing import VERBS, Browsing
+from shoal.core.browsing import Browsing
 from shoal.core.content import Formats
 from shoal.core.contract import Contract
 from shoal.core.egress import is_loopback
 from shoal.core.field import field_names
+from shoal.core.flaws import flaws_of
 from shoal.core.likeness import DuplicatesSetting
 from shoal.core.model import Engine, Lane, queue_name
 from shoal.core.output import Output
 from shoal.core.pagination import check_selector
 from shoal.core.pattern import BadPattern, compile_pattern
-from shoal.core.proxies import PoolName, ProxyPool
-from shoal.core.redact import HIDDEN, is_plain_header, without_bare_login
-from shoal.core.rules import BadRules, read_rules
+from shoal.core.proxies import Proxies
+from shoal.core.redact import HEADER_NAME, HIDDEN, is_plain_header
+from shoal.core.rules import read_rules
 from shoal.core.sitemaps import Since, Sitemaps
 from shoal.core.spidering import Params, SpiderName
 from shoal.core.url import Url, parse
@@ -44,26 +40,10 @@ from shoal.core.values import STORED, Duration, Keep, Label, Parallel, Rate, Siz
 from shoal.core.values import read_rate as read_rate
 from shoal.errors import BadSpec, BadUrl
 
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_MOST_MEANT = 100
-"""Characters of a name for which one that was probably meant is looked for."""
-_SHOWN_CHARS = 200
-_PLAIN = {"tuple_type": "a list is needed", "list_type": "a list is needed", "dict_type": "an object is needed"}
-"""In place of Python's words."""
-_SECRET_PLACES = ("headers", "proxies", "output", "browser.cookies", "browser.actions")
-"""Settings of which a refusal does not repeat what was given; nor of those that these are part of."""
-_NAME, _POOL = "a name", "a pool"
 EXTRACTION = ("fields", "each", "formats", "spider", "params")
 """The settings that say what is taken from a page."""
 TAKING = (*EXTRACTION, "contract")
 """And what that must be like."""
-
-
-def _kind_of_proxies(value: object) -> str:
-    return _NAME if isinstance(value, str) else _POOL
-
-
-Proxies = Annotated[Annotated[PoolName, Tag(_NAME)] | Annotated[ProxyPool, Tag(_POOL)], Discriminator(_kind_of_proxies)]
 
 
 class JobSpec(BaseModel):
@@ -264,7 +244,7 @@ class JobSpec(BaseModel):
     @classmethod
     def _headers_are_one_line(cls, headers: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         for number, (name, value) in enumerate(headers.items(), 1):
-            if not _HEADER_NAME.fullmatch(name):  # not repeated: somebody may have put the value there
+            if not HEADER_NAME.fullmatch(name):  # not repeated: somebody may have put the value there
                 raise ValueError(f"the name of header {number} is empty or has characters that are not allowed")
             if value.strip() == HIDDEN and info.context != STORED:
                 raise ValueError(f"{HIDDEN} stands for the value of {name!r}, which is not shown; write it")
@@ -337,15 +317,6 @@ def _flaw_of(pattern: str) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Flaw:
-    """One thing that is wrong with what somebody sent."""
-
-    place: str
-    """A field, such as `rate` or `fields.title`; empty for the whole."""
-    message: str
-
-
 def read_spec(values: Mapping[str, Any], where: str = "job") -> JobSpec:
     """A validated job, or one error that lists everything that is wrong with it."""
     try:
@@ -363,65 +334,3 @@ def with_max_body(spec: JobSpec, most: int) -> JobSpec:
         allowed = f"at most {most} are allowed here; the operator can allow more with SHOAL_MAX_BODY"
         raise BadSpec(f"max_body: {allowed} (got {spec.max_body})", field="max_body")
     return spec.model_copy(update={"max_body": most})
-
-
-def flaws_of(exc: ValidationError, values: Mapping[str, Any], model: type[BaseModel]) -> list[Flaw]:
-    """Everything that is wrong, each with its place; a name that was probably meant is named."""
-    messages: dict[str, list[str]] = {}
-    shown: dict[str, str] = {}
-    for error in exc.errors(include_url=False):
-        if isinstance(cause := error.get("ctx", {}).get("error"), BadRules):
-            for place, message in cause.flaws:
-                messages.setdefault(place, []).append(message)
-                shown[place] = ""
-            continue
-        place = _place(error["loc"])
-        messages.setdefault(place, []).append(_message(dict(error), place, values, model))
-        shown[place] = _shown(dict(error), place)
-    return [
-        Flaw(place, without_bare_login("; or ".join(dict.fromkeys(texts)) + shown[place]))
-        for place, texts in messages.items()
-    ]
-
-
-def _message(error: dict[str, Any], place: str, values: Mapping[str, Any], model: type[BaseModel]) -> str:
-    if error["type"] == "extra_forbidden":
-        if model is not JobSpec and not issubclass(model, JobSpec) and place in JobSpec.model_fields:
-            return "this can be set only when a job is submitted"
-        near = get_close_matches(place.lower()[:_MOST_MEANT], model.model_fields, n=1, cutoff=0.6)
-        hint = f"; did you mean {near[0]!r}?" if near and near[0] not in values else _hint(place)
-        return f"there is no such setting{hint}"
-    if error["type"] == "model_type":
-        return "a JSON object is needed"
-    if error["type"] in _PLAIN:
-        return _PLAIN[error["type"]]
-    message = str(error["msg"]).removeprefix("Value error, ")
-    return message[:1].lower() + message[1:]
-
-
-def _hint(place: str) -> str:
-    """What was probably meant within `browser`, or what there is."""
-    section, _, name = place.rpartition(".")
-    if section.startswith("browser.actions.") and section.count(".") == 2:
-        return f"; there are {', '.join(VERBS)}"
-    near = get_close_matches(name.lower()[:_MOST_MEANT], Browsing.model_fields, n=1) if section == "browser" else []
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def _shown(error: dict[str, Any], place: str) -> str:
-    """What was given, unless it may be a secret or says nothing."""
-    silent = error["type"] in ("extra_forbidden", "model_type", "missing") or not place
-    if silent or place.startswith(_SECRET_PLACES) or place == "browser":
-        return ""
-    try:
-        text = repr(error["input"])
-    except RecursionError:
-        return ""
-    return f" (got {text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + '…'})"
-
-
-def _place(loc: Sequence[int | str]) -> str:
-    if loc and loc[0] == "headers" and not all(_HEADER_NAME.fullmatch(str(part)) for part in loc):
-        return "headers"
-    names = [str(part) for part in loc if not (isinstance(part, str) and part.startswith(("constrained", "literal")))]
-    return ".".join(name for name in names if name not in ("float", "int", _NAME, _POOL))
