@@ -9,6 +9,7 @@ from shoal.core import (
     convert,
     expressions,
     field,
+    json_text,
     likeness,
     pagination,
     pattern,
@@ -30,7 +31,7 @@ CAPS = "docs/guides/caps.md"
 RENDERING = (browsing, actions, deadline, notebook, port, request_head, shots, traffic)
 LISTING = (elements, listing, next_page, pagination, template)
 CONTENT = (content, likeness, metadata, outline)
-TAKING = (field, allowance, linked, convert, expressions, rules)
+TAKING = (field, allowance, linked, convert, expressions, json_text, rules)
 FETCHING = (answers, decode, guard, http, lookups, reader, reading)
 SPIDERS = (spidering, follow, run)
 MODULES = (*LISTING, pattern, url, page, *CONTENT, *TAKING, apart, *FETCHING, *SPIDERS, *RENDERING)

@@ -197,6 +197,8 @@ class Shift:
             return
         if found.failed:
             self._note(extraction, page, batch, "spider_failed", found.failed)
+        elif found.unreadable:
+            self._note(extraction, page, batch, "json_unreadable", "not JSON, though it says so")
         rows, refused = rows_of(page.job, page.fingerprint, page.url, found.items, found.flaws, extraction.version)
         batch.rows += rows
         batch.refused += refused

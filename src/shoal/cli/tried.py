@@ -13,6 +13,7 @@ from shoal.core.field import field_names
 from shoal.core.spec import JobSpec
 from shoal.core.url import Base
 from shoal.extract.document import is_json
+from shoal.extract.extractor import extractor_of
 from shoal.extract.findings import Findings
 from shoal.extract.page import HTML_TYPES
 from shoal.spiders.follow import FollowUp
@@ -160,6 +161,10 @@ def _note(spec: JobSpec, page: PageRow, found: Findings) -> str:
         return "nothing was asked for: add --field title=h1, --take markdown or --spider NAME"
     if found.items or found.failed or found.requests or spec.spider:
         return ""
+    if found.unreadable:
+        return f"{kind}, and no JSON that can be read: look at it in a browser, or leave such pages out with --deny"
+    if is_json(kind) and extractor_of(spec.extraction).reads_json:
+        return "--each has found nothing in this JSON answer" if spec.each else "nothing was found in this JSON answer"
     if is_json(kind):
         return "a JSON answer: take from it with --field name=json:items[0].name, or --each json:items"
     if kind not in HTML_TYPES:

@@ -30,7 +30,7 @@ MAX_NESTING = 30
 class Allowance:
     """Of one page."""
 
-    __slots__ = ("chars", "cut", "incomplete", "markup", "parts", "steps", "text", "unconverted")
+    __slots__ = ("chars", "cut", "incomplete", "markup", "parts", "steps", "text", "unconverted", "unreadable")
 
     def __init__(self) -> None:
         self.text = MAX_TEXT_CHARS
@@ -44,6 +44,8 @@ class Allowance:
         """Required fields that were missing, each with how many items or objects were left out for it."""
         self.unconverted: Counter[str] = Counter()
         """Fields with values that are none of their type."""
+        self.unreadable = False
+        """Is it no JSON, though it says so?"""
 
     def charge(self, chars: int) -> None:
         """Text was read. Elements within each other have the same text once more each."""

@@ -6,8 +6,7 @@ from codecs import BOM_UTF8
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
+from shoal.core.json_text import read_json
 from shoal.core.url import Base
 from shoal.extract.allowance import Allowance
 from shoal.fetch.decode import decode_text
@@ -30,10 +29,12 @@ class Document:
 
     @classmethod
     def parse(cls, body: bytes, charset: str, base: Base) -> Document:
-        """JSON is UTF-8, whatever its header says, unless it cannot be that. What cannot be read is null."""
+        """JSON is UTF-8, whatever its header says, unless it cannot be that. What cannot be read is null, and noted."""
         for text in (body.removeprefix(BOM_UTF8), decode_text(body, charset)):
             try:
-                return cls(orjson.loads(text), base)
-            except (ValueError, RecursionError):
+                return cls(read_json(text), base)
+            except ValueError:
                 continue
-        return cls(None, base)
+        document = cls(None, base)
+        document.allowance.unreadable = True
+        return document

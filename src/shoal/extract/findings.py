@@ -120,6 +120,8 @@ class Findings:
     """Required fields that were missing, each with how many items were left out for it."""
     unconverted: Mapping[str, int] = field(default_factory=dict[str, int])
     """Fields with values that are none of their type, each with how many."""
+    unreadable: bool = False
+    """Is it no JSON, though it says so?"""
     render: str = ""
     """Why the page needs a browser; empty when it does not, or when nobody asks."""
     kind: str = ""
@@ -181,6 +183,8 @@ def _of_markup(html: Html, body: bytes, wanted: Wanted) -> Findings:
 
 
 def _with_notes(found: Findings, allowance: Allowance) -> Findings:
+    if allowance.unreadable:
+        return replace(found, unreadable=True)
     if not (allowance.cut or allowance.incomplete or allowance.unconverted):
         return found
     notes = {"incomplete": dict(allowance.incomplete), "unconverted": dict(allowance.unconverted)}

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-import orjson
 from selectolax.lexbor import LexborNode
 
+from shoal.core.json_text import read_json
 from shoal.extract.allowance import Page
 from shoal.extract.page import Html
 
@@ -99,8 +99,8 @@ def read_json_text(page: Page, text: str) -> Any:
         return None
     page.allowance.charge(len(text))
     try:
-        return orjson.loads(_WRAPPER.sub("", text))
-    except (ValueError, RecursionError):
+        return read_json(_WRAPPER.sub("", text))
+    except ValueError:
         return None
 
 

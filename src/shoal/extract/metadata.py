@@ -5,7 +5,6 @@ The more exact source wins: JSON-LD of an article before OpenGraph, that before 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, cast
@@ -13,6 +12,7 @@ from typing import Any, cast
 from dateutil.parser import parse as parse_date
 from selectolax.lexbor import LexborHTMLParser
 
+from shoal.core.json_text import read_json
 from shoal.core.redact import encodable
 from shoal.extract.markup import Join
 
@@ -133,8 +133,8 @@ def _objects(tree: LexborHTMLParser) -> Iterator[dict[str, Any]]:
     for node in tree.css('script[type="application/ld+json" i]')[:MAX_LD]:
         text = node.text()
         try:
-            stack: list[Any] = [json.loads(text, strict=False)] if len(text) <= MAX_LD_CHARS else []
-        except (ValueError, RecursionError):
+            stack: list[Any] = [read_json(text)] if len(text) <= MAX_LD_CHARS else []
+        except ValueError:
             continue
         while stack and left > 0:
             left -= 1

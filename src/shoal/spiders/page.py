@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +11,7 @@ from lxml import etree
 from lxml import html as lxml_html
 from selectolax.lexbor import LexborHTMLParser
 
+from shoal.core.json_text import read_json
 from shoal.core.url import Base
 from shoal.fetch.decode import decode_text
 from shoal.spiders.follow import Follow, Priority
@@ -50,7 +50,7 @@ class Page:
 
     def json(self) -> Any:
         """The body as JSON; raises ValueError when it is none."""
-        return json.loads(self.text)
+        return read_json(self.text)
 
     def css(self, selector: str) -> Selection:
         """What a CSS selector finds: `page.css("h1").text`."""

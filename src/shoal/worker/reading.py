@@ -109,6 +109,9 @@ async def _go_on(
 def _partial_reason(context: JobContext, url: str, findings: Findings, cut: tuple[str, ...]) -> str:
     """What is missing of a page that was read, the worst of it; all of it is logged."""
     names = {"job": context.job, "request_id": context.request_id, "url": url}
+    if findings.unreadable:
+        log.info("json_unreadable", **names)
+        return "json_unreadable"
     if findings.unconverted:
         log.info("values_unconverted", fields=dict(findings.unconverted), **names)
     if cut:

@@ -235,3 +235,32 @@ def test_the_quick_way_gives_what_the_long_way_gives(rule: str, many: bool) -> N
 @given(st.text(st.sampled_from("ab \t\n\x0b\x1c\x85\xa0\u2003\u2028\u3000\u200bé"), max_size=12) | st.text(max_size=12))
 def test_white_space_is_put_in_order_however_that_is_done(text: str) -> None:
     assert Allowance().read(lambda: text) == " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (r'{"items": [{"a": "\ud83d"}, {"a": "b"}]}', ["\ufffd", "b"]),
+        ('{"items": [{"a": 1e400, "b": 1}, {"a": 2}]}', [None, 2]),
+        ('{"items": [{"a": NaN, "b": 1}, {"a": 2}]}', [None, 2]),
+    ],
+)
+def test_json_that_is_not_strict_is_kept_as_far_as_it_can_be_stored(body: str, expected: list[Any]) -> None:
+    findings = found(body, is_json=True, each="json:items", fields={"a": "a", "b": "b"})
+    assert [item["a"] for item in findings.items] == expected
+    assert not findings.unreadable
+    assert not findings.unconverted
+
+
+def test_an_answer_that_is_no_json_is_noted() -> None:
+    for body in ("<html>not yet</html>", '{"items": [', ""):
+        findings = found(body, is_json=True, each="json:items", fields={"a": "a"})
+        assert findings.unreadable
+        assert findings.items == ()
+
+
+def test_json_in_a_page_that_is_not_strict_is_read() -> None:
+    data = r'<script id=data>{"a": ["\ud83d", NaN, 5]}</script>'
+    ld = '<script type="application/ld+json">{"@type": "Product", "name": "two\nlines"}</script>'
+    (item,) = found(data + ld, fields={"a": {"css": "#data", "json": "a"}, "n": "jsonld:Product.name"}).items
+    assert item == {"a": ["\ufffd", None, 5], "n": "two\nlines"}
