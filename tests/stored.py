@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from shoal.store.database import open_database
-from shoal.store.pages import PageRow, PageStore
+from shoal.store.page_rows import PageRow
+from shoal.store.pages import PageStore
 from tests.command import Shoal
 
 

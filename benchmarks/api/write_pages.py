@@ -9,7 +9,8 @@ import time
 from benchmarks.api.urls import url
 from shoal.core.url import parse
 from shoal.store.database import open_database
-from shoal.store.pages import PageRow, PageStore
+from shoal.store.page_rows import PageRow
+from shoal.store.pages import PageStore
 from shoal.worker.deliverer import BATCH_SIZE
 
 

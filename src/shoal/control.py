@@ -19,7 +19,8 @@ from shoal.frontier.frontier import Frontier
 from shoal.intake.intake import Intake
 from shoal.intake.ring import Ring
 from shoal.store.jobs import JobFilter, JobRow, JobStore
-from shoal.store.pages import PageRow, PageStore
+from shoal.store.page_rows import PageRow
+from shoal.store.pages import PageStore
 
 EDITABLE = (
     *("name", "labels", "lane", "weight", "rate", "parallel"),

@@ -18,7 +18,8 @@ from shoal.core.model import JobState
 from shoal.core.tally import Tally
 from shoal.frontier.frontier import Frontier
 from shoal.store.jobs import JobRow, JobStore
-from shoal.store.pages import PageStore, RowFilter
+from shoal.store.pages import PageStore
+from shoal.store.row_filter import RowFilter
 from shoal.store.tables import FIRST_VERSION
 from shoal.store.tallies import Tallies
 

@@ -13,7 +13,8 @@ from datetime import timedelta
 import pytest
 
 from shoal.store.database import open_database
-from shoal.store.pages import PageRow, PageStore
+from shoal.store.page_rows import PageRow
+from shoal.store.pages import PageStore
 from tests.command import Shoal, end
 from tests.site.generated import LinkedSite
 from tests.site.server import serve

@@ -22,8 +22,9 @@ from shoal.errors import FetchError
 from shoal.frontier.frontier import Frontier
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveWriter, Exchange
+from shoal.store.items import ItemRow
 from shoal.store.keys import KeyStore
-from shoal.store.pages import ItemRow, PageRow
+from shoal.store.page_rows import PageRow
 from shoal.wiring import Platform, redis_urls
 from shoal.worker.delivery import Delivery
 from shoal.worker.result import Result, given_up

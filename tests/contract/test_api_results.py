@@ -19,7 +19,8 @@ from shoal.core.url import parse
 from shoal.errors import ArchiveUnavailable
 from shoal.output.source import FEWEST
 from shoal.store.archive import ArchiveReader, Attachment
-from shoal.store.pages import DeadLetter, ItemRow, PageRow
+from shoal.store.items import ItemRow
+from shoal.store.page_rows import DeadLetter, PageRow
 from shoal.worker.result import Result
 from tests.contract.api import (
     NOW_MS,

@@ -22,8 +22,10 @@ from shoal.frontier.frontier import Frontier
 from shoal.frontier.watch import Watch
 from shoal.store.archive import ArchiveReader, ArchiveWriter, Attachment, Exchange
 from shoal.store.database import open_database
+from shoal.store.items import ItemRow
 from shoal.store.jobs import JobStore, NewJob
-from shoal.store.pages import ItemRow, PageRow, PageStore
+from shoal.store.page_rows import PageRow
+from shoal.store.pages import PageStore
 from shoal.store.segment import MARKERS
 from shoal.worker.delivery import Delivery
 from shoal.worker.result import Result

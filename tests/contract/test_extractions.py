@@ -8,7 +8,10 @@ from sqlalchemy.engine import Engine
 from shoal.errors import Conflict
 from shoal.frontier.frontier import Frontier
 from shoal.store.extractions import ExtractionState, ExtractionStore, Part
-from shoal.store.pages import ItemRow, PageRow, PageStore, RowFilter
+from shoal.store.items import ItemRow
+from shoal.store.page_rows import PageRow
+from shoal.store.pages import PageStore
+from shoal.store.row_filter import RowFilter
 from tests.contract.api import Desk, page, refused, told
 
 SPEC = {"fields": {"title": "h1"}}

@@ -24,8 +24,9 @@ from shoal.frontier.host_change import HostChange
 from shoal.frontier.scripts import connect
 from shoal.store import tables
 from shoal.store.claims import Claim
+from shoal.store.items import ItemRow
 from shoal.store.jobs import NewJob
-from shoal.store.pages import DeadLetter, ItemRow, PageRow
+from shoal.store.page_rows import DeadLetter, PageRow
 from shoal.wiring import redis_urls
 from tests.contract.api import NOW_MS, Desk, a_desk
 from tests.contract.keyspace import key_names

@@ -8,9 +8,11 @@ from dataclasses import replace
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from shoal.store.items import Quarantined
+from shoal.store.items import ItemRow, Quarantined
 from shoal.store.lineage import Lineage, lineages
-from shoal.store.pages import ArchiveRef, Capture, ItemRow, PageRow, PageStore, RowFilter
+from shoal.store.page_rows import ArchiveRef, Capture, PageRow
+from shoal.store.pages import PageStore
+from shoal.store.row_filter import RowFilter
 from shoal.store.tables import quarantine
 
 PAGE = PageRow(

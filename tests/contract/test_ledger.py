@@ -16,7 +16,8 @@ from shoal.errors import RowRefused
 from shoal.store import tables
 from shoal.store.database import open_database
 from shoal.store.ledger import JobShare, Ledger, LimitInForce, RobotsInForce, Span
-from shoal.store.pages import PageRow, PageStore
+from shoal.store.page_rows import PageRow
+from shoal.store.pages import PageStore
 
 HOST = "shop.example"
 DAY_MS = 86_400_000

@@ -18,8 +18,10 @@ from shoal.core.url import parse
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.likeness import Said
 from shoal.store.archive import ArchiveWriter
+from shoal.store.items import ItemRow
 from shoal.store.jobs import JobStore, NewJob
-from shoal.store.pages import ItemRow, PageRow, PageStore
+from shoal.store.page_rows import PageRow
+from shoal.store.pages import PageStore
 from shoal.worker.delivery import Delivery
 from shoal.worker.result import Result
 from tests.contract.frontier_calls import counters, lease, pages, start, status_of

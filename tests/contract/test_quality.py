@@ -9,8 +9,9 @@ from typing import Any
 from sqlalchemy.engine import Engine
 
 from shoal.core.model import Lease
-from shoal.store.items import Quarantined
-from shoal.store.pages import ItemRow, PageRow, PageStore
+from shoal.store.items import ItemRow, Quarantined
+from shoal.store.page_rows import PageRow
+from shoal.store.pages import PageStore
 from shoal.store.tables import FIRST_VERSION
 from shoal.store.tallies import Counted, Tallies
 from shoal.worker.result import Result

@@ -25,8 +25,9 @@ from shoal.store import tables
 from shoal.store.archive import ArchiveWriter, Exchange
 from shoal.store.dead import DeadLetters, Selection
 from shoal.store.ended import EndedJobs, Outdated
+from shoal.store.items import ItemRow
 from shoal.store.orphans import owner_of
-from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow
+from shoal.store.page_rows import DeadLetter, FoundLinks, PageRow
 from shoal.wiring import redis_urls
 from tests.contract.api import NOW_MS, Desk, a_desk, some_dead
 from tests.contract.keyspace import clear, host_fields, leaks, read_keys, wrong_depths

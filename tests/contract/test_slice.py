@@ -59,10 +59,11 @@ from shoal.store.archive import ArchiveReader, ArchiveWriter
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
 from shoal.store.epochs import Epochs
-from shoal.store.items import Quarantined
+from shoal.store.items import ItemRow, Quarantined
 from shoal.store.jobs import JobStore, NewJob
 from shoal.store.ledger import Ledger
-from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow, PageStore
+from shoal.store.page_rows import DeadLetter, FoundLinks, PageRow
+from shoal.store.pages import PageStore
 from shoal.store.robots import RobotsStore
 from shoal.wiring import no_ring
 from shoal.worker import grace

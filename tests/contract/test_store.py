@@ -24,8 +24,11 @@ from shoal.store import dead as dead_letters
 from shoal.store.claims import Claim, Claimed
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters, Selection, requests_of
+from shoal.store.items import ItemRow
 from shoal.store.jobs import JobFilter, JobStore, NewJob
-from shoal.store.pages import ArchiveRef, Capture, DeadLetter, ItemRow, PageRow, PageStore, RowFilter
+from shoal.store.page_rows import ArchiveRef, Capture, DeadLetter, PageRow
+from shoal.store.pages import PageStore
+from shoal.store.row_filter import RowFilter
 from shoal.store.submissions import REPLAY, URLS, Submission
 from tests.postgres import Postgres
 

@@ -14,7 +14,7 @@ from shoal.extract.trail import UNHURRIED, Trail
 from shoal.fetch.port import Response
 from shoal.store.archive import ArchiveReader
 from shoal.store.lineage import source_of
-from shoal.store.pages import PageRow
+from shoal.store.page_rows import PageRow
 
 Heavy = Callable[[bytes, Wanted], Findings]
 """Reads a page under bounds of time and memory."""

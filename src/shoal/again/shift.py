@@ -24,7 +24,8 @@ from shoal.store.archive import ArchiveReader
 from shoal.store.extractions import Extraction, ExtractionState, ExtractionStore, Part
 from shoal.store.items import ItemRow, Quarantined, rows_of
 from shoal.store.jobs import JobStore
-from shoal.store.pages import PageRow, PageStore
+from shoal.store.page_rows import PageRow
+from shoal.store.pages import PageStore
 
 log = structlog.get_logger()
 

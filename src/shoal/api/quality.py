@@ -10,7 +10,7 @@ from shoal.api.context import answer, own_job, platform
 from shoal.api.routes import Routes
 from shoal.api.schemas import FieldsQuery, JobPath, QuarantineQuery
 from shoal.core.tally import KEPT, KEPT_OF_HOST, describe
-from shoal.store.pages import RowFilter
+from shoal.store.row_filter import RowFilter
 
 routes = Routes("quality", "/api/v1/jobs", "How good the items are")
 

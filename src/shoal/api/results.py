@@ -36,7 +36,8 @@ from shoal.output.source import Source, source_of
 from shoal.store.dead import Selection
 from shoal.store.jobs import JobRow
 from shoal.store.lineage import lineages
-from shoal.store.pages import PageRow, RowFilter
+from shoal.store.page_rows import PageRow
+from shoal.store.row_filter import RowFilter
 
 routes = Routes("results", "/api/v1", "What came of it")
 

@@ -12,7 +12,7 @@ from shoal.core.url import Url, parse
 from shoal.errors import FetchError, NotFound
 from shoal.extract.trail import Sighting, Trail
 from shoal.fetch.port import Response
-from shoal.store.pages import PageRow
+from shoal.store.page_rows import PageRow
 from shoal.wiring import Platform
 
 TURN_S = 0.5

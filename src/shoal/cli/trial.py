@@ -29,7 +29,8 @@ from shoal.settings import Settings
 from shoal.store.archive import ArchiveReader
 from shoal.store.database import open_database
 from shoal.store.jobs import JobFilter, JobStore
-from shoal.store.pages import PageRow, PageStore
+from shoal.store.page_rows import PageRow
+from shoal.store.pages import PageStore
 
 LABEL = "try"
 KEEP = "1d"

@@ -17,7 +17,7 @@ from shoal.extract.extractor import extractor_of
 from shoal.extract.findings import Findings
 from shoal.extract.page import HTML_TYPES
 from shoal.spiders.follow import FollowUp
-from shoal.store.pages import PageRow
+from shoal.store.page_rows import PageRow
 
 SHOWN_ITEMS = 20
 SHOWN_REQUESTS = 20

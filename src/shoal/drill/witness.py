@@ -11,7 +11,7 @@ from shoal.drill.plan import Plan
 from shoal.errors import ArchiveUnavailable, NotFound, Unavailable
 from shoal.frontier.entry import decode_record
 from shoal.frontier.scripts import connect, translated_errors
-from shoal.store.pages import PageRow
+from shoal.store.page_rows import PageRow
 from shoal.wiring import Platform, redis_urls
 
 PATIENCE_S = 10.0

@@ -33,7 +33,8 @@ from shoal.output.table import Table
 from shoal.store.deliveries import Deliveries, Delivery, DeliveryState, Part
 from shoal.store.export import iso
 from shoal.store.jobs import JobRow, JobStore
-from shoal.store.pages import PageStore, RowFilter
+from shoal.store.pages import PageStore
+from shoal.store.row_filter import RowFilter
 
 log = structlog.get_logger()
 

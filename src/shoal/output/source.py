@@ -20,7 +20,8 @@ from shoal.store.export import (
     quarantine_record,
 )
 from shoal.store.lineage import LINEAGE_COLUMNS, records
-from shoal.store.pages import EVERYTHING, PageStore, RowFilter
+from shoal.store.pages import PageStore
+from shoal.store.row_filter import EVERYTHING, RowFilter
 
 What = Literal["items", "pages", "errors", "quarantine"]
 FEWEST, MOST = 100, 1_000

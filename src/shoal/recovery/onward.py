@@ -15,7 +15,7 @@ from shoal.core.url import parse
 from shoal.extract.trail import Trail
 from shoal.fetch.port import Response
 from shoal.store.archive import Exchange
-from shoal.store.pages import ArchiveRef, FoundLinks, PageRow
+from shoal.store.page_rows import ArchiveRef, FoundLinks, PageRow
 
 
 def body_wanted(trail: Trail, page: PageRow) -> ArchiveRef | None:

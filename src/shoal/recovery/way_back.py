@@ -29,7 +29,8 @@ from shoal.recovery.place import Part, Place
 from shoal.store.archive import ArchiveReader
 from shoal.store.dead import requests_of
 from shoal.store.jobs import JobRow, JobStore
-from shoal.store.pages import DeadLetter, PageRow, PageStore
+from shoal.store.page_rows import DeadLetter, PageRow
+from shoal.store.pages import PageStore
 from shoal.store.submissions import REPLAY
 
 log = structlog.get_logger()

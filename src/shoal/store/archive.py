@@ -27,7 +27,7 @@ from shoal import __version__
 from shoal.errors import ArchiveUnavailable, NotFound
 from shoal.fetch.decode import unpack
 from shoal.store.folders import register
-from shoal.store.pages import ArchiveRef
+from shoal.store.page_rows import ArchiveRef
 from shoal.store.segment import SUFFIX, Segment, mend
 
 T = TypeVar("T")

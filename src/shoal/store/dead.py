@@ -11,7 +11,7 @@ from sqlalchemy.engine import Engine
 from shoal.core.model import Level, Outcome, Request
 from shoal.core.tail import line_of, read_line
 from shoal.core.url import parse
-from shoal.store.pages import RowFilter, conditions
+from shoal.store.row_filter import RowFilter, conditions
 from shoal.store.submissions import REPLAY, Submission, insert_submission
 from shoal.store.tables import dead_letters
 from shoal.store.trouble import translated_errors

@@ -16,8 +16,8 @@ from shoal.core.ledger import Ask
 from shoal.core.likeness import hex_of
 from shoal.core.redact import encodable
 from shoal.core.spec import JobSpec
-from shoal.store.items import Quarantined
-from shoal.store.pages import DeadLetter, ItemRow, PageRow
+from shoal.store.items import ItemRow, Quarantined
+from shoal.store.page_rows import DeadLetter, PageRow
 
 Record = dict[str, Any]
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from shoal.store.export import Record, iso, item_record
 from shoal.store.items import ItemRow
-from shoal.store.pages import ArchiveRef, PageRow, PageStore
+from shoal.store.page_rows import ArchiveRef, PageRow
+from shoal.store.pages import PageStore
 
 LINEAGE_COLUMNS = (
     *("_fetched_at", "_attempt", "_archive_key", "_archive_offset", "_archive_length"),

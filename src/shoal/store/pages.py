@@ -2,151 +2,30 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
-import orjson
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from shoal.core.ledger import Ask
-from shoal.core.likeness import Likeness
-from shoal.store.items import ItemRow as ItemRow
-from shoal.store.items import ItemWriter, PageKey, Quarantined, item_of, quarantined_of
+from shoal.store.items import ItemRow, ItemWriter, PageKey, Quarantined, item_of, quarantined_of
 from shoal.store.ledger import Ledger
+from shoal.store.page_rows import (
+    DeadLetter,
+    FoundLinks,
+    PageRow,
+    letter_of,
+    letter_values,
+    links_of,
+    links_values,
+    page_of,
+    page_values,
+)
+from shoal.store.row_filter import EVERYTHING, VERSIONED, RowFilter, narrowed
 from shoal.store.tables import FIRST_VERSION, dead_letters, items, links, pages, quarantine
 from shoal.store.trouble import translated_errors
 from shoal.store.upsert import upsert
-
-
-@dataclass(frozen=True, slots=True)
-class ArchiveRef:
-    """Where a raw response lies."""
-
-    key: str
-    offset: int
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class Capture:
-    """What was kept of a rendered page besides its response."""
-
-    kind: str
-    """`document`, `screenshot` or `pdf`."""
-    media_type: str
-    size: int
-    archive: ArchiveRef
-
-
-@dataclass(frozen=True, slots=True)
-class PageRow:
-    """What is known about one fetched URL."""
-
-    job: str
-    fingerprint: int
-    url: str
-    host: str
-    status: int
-    depth: int
-    attempt: int
-    content_type: str
-    charset: str
-    size: int
-    elapsed_ms: float
-    fetched_ms: int
-    redirect: str | None = None
-    canonical: str | None = None
-    archive: ArchiveRef | None = None
-    request_id: str = ""
-    """Of the submission."""
-    hops: int = 0
-    """Redirects that led here."""
-    received: int = 0
-    """Bytes of the body on the wire."""
-    engine: str = "http"
-    """What fetched it: http or browser."""
-    captures: tuple[Capture, ...] = ()
-    notes: Mapping[str, Any] | None = None
-    """What was seen while it was rendered."""
-    callback: str = ""
-    """Of the job's spider, which got the page."""
-    meta: str | None = None
-    """What was sent along to it, as JSON."""
-
-    content_hash: int | None = None
-    """Of all words of its content; None when nobody looks for duplicates, or there are too few."""
-    simhash: int | None = None
-    duplicate_of: int | None = None
-    """Fingerprint of an earlier page of the job that says the same."""
-
-    @property
-    def likeness(self) -> Likeness | None:
-        """By which it is known again."""
-        if self.content_hash is None or self.simhash is None:
-            return None
-        return Likeness(self.content_hash, self.simhash)
-
-    @property
-    def tells_links(self) -> bool:
-        """Can its links be read from its body again? Not when it is not kept, nor when scripts have written them."""
-        return self.archive is not None and self.engine == "http"
-
-    def capture(self, kind: str) -> Capture | None:
-        return next((each for each in self.captures if each.kind == kind), None)
-
-
-@dataclass(frozen=True, slots=True)
-class FoundLinks:
-    """Links of a page whose body is not kept."""
-
-    job: str
-    depth: int
-    """Of the links, not of the page."""
-    urls: tuple[str, ...]
-    """Each a line of `core.tail`: what a spider sends along stands behind it."""
-    fingerprint: int | None = None
-    """Of the page."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """A request given up on, and why."""
-
-    job: str
-    fingerprint: int
-    url: str
-    host: str
-    outcome: str
-    reason: str
-    detail: str
-    depth: int
-    attempts: int
-    at_ms: int
-    callback: str = ""
-    """Of the job's spider, which would have got the page."""
-    meta: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RowFilter:
-    """Which rows to read; None is any."""
-
-    status: int | None = None
-    host: str | None = None
-    outcome: str | None = None
-    reason: str | None = None
-    since_ms: int | None = None
-    until_ms: int | None = None
-    version: str = FIRST_VERSION
-    """Of items: there is always one version to read."""
-
-
-EVERYTHING = RowFilter()
-_VERSIONED = (items, quarantine)
 
 
 class PageStore:
@@ -177,14 +56,14 @@ class PageStore:
             if self._engine.dialect.name == "postgresql":
                 in_turn(connection, {row.job for row in (*page_rows, *item_rows, *letters, *found)})
             if page_rows:
-                connection.execute(self._put_page, [_page_values(row) for row in page_rows])
+                connection.execute(self._put_page, [page_values(row) for row in page_rows])
             if page_rows or item_rows or quarantined:
                 read = (PageKey(row.job, row.fingerprint) for row in page_rows)
                 self._items.write(connection, read, item_rows, quarantined)
             if letters:
-                connection.execute(self._put_dead, [_dead_values(letter) for letter in letters])
+                connection.execute(self._put_dead, [letter_values(letter) for letter in letters])
             if found:
-                connection.execute(sa.insert(links), [_links_values(row) for row in found])
+                connection.execute(sa.insert(links), [links_values(row) for row in found])
             if asks:
                 self._ledger.write(connection, asks)
 
@@ -193,39 +72,39 @@ class PageStore:
         query = sa.select(pages).where(pages.c.job == job, pages.c.fingerprint == fingerprint)
         with self._transaction() as connection:
             row = connection.execute(query).mappings().first()
-        return None if row is None else _page_of(row)
+        return None if row is None else page_of(row)
 
     def stored(self, wanted: Mapping[str, Sequence[int]]) -> list[tuple[PageRow, tuple[FoundLinks, ...]]]:
         """Which of these fingerprints of each job are pages; with the links of those whose bodies are not kept."""
         found: list[tuple[PageRow, tuple[FoundLinks, ...]]] = []
         with self._transaction() as connection:
             for job, fingerprints in wanted.items():
-                rows = [_page_of(row) for row in _those(connection, pages, job, fingerprints)]
+                rows = [page_of(row) for row in _those(connection, pages, job, fingerprints)]
                 bare = [row.fingerprint for row in rows if row.redirect is None and not row.tells_links]
-                theirs = [_links_of(row) for row in _those(connection, links, job, bare)] if bare else []
+                theirs = [links_of(row) for row in _those(connection, links, job, bare)] if bare else []
                 found += [(row, tuple(each for each in theirs if each.fingerprint == row.fingerprint)) for row in rows]
         return found
 
     def pages_of(self, job: str, fingerprints: Sequence[int]) -> dict[int, PageRow]:
         """Those of these fingerprints that are pages of the job."""
         with self._transaction() as connection:
-            return {row["fingerprint"]: _page_of(row) for row in _those(connection, pages, job, fingerprints)}
+            return {row["fingerprint"]: page_of(row) for row in _those(connection, pages, job, fingerprints)}
 
     def page_by_id(self, page: int) -> PageRow | None:
         """One page by the number of its row."""
         with self._transaction() as connection:
             row = connection.execute(sa.select(pages).where(pages.c.id == page)).mappings().first()
-        return None if row is None else _page_of(row)
+        return None if row is None else page_of(row)
 
     def pages_after(
         self, job: str, last_id: int, limit: int = 1000, wanted: RowFilter = EVERYTHING
     ) -> list[tuple[int, PageRow]]:
         """Pages written after the one with this id."""
-        return [(row["id"], _page_of(row)) for row in self._after(pages, job, last_id, limit, wanted)]
+        return [(row["id"], page_of(row)) for row in self._after(pages, job, last_id, limit, wanted)]
 
     def pages(self, job: str) -> Iterator[PageRow]:
         """All pages of a job in order of arrival."""
-        yield from map(_page_of, self._walk(pages, job))
+        yield from map(page_of, self._walk(pages, job))
 
     def items_after(
         self, job: str, last_id: int, limit: int = 1000, wanted: RowFilter = EVERYTHING
@@ -285,15 +164,15 @@ class PageStore:
         self, job: str, last_id: int, limit: int = 1000, wanted: RowFilter = EVERYTHING
     ) -> list[tuple[int, DeadLetter]]:
         """Dead letters written after the one with this id."""
-        return [(row["id"], _letter_of(row)) for row in self._after(dead_letters, job, last_id, limit, wanted)]
+        return [(row["id"], letter_of(row)) for row in self._after(dead_letters, job, last_id, limit, wanted)]
 
     def dead_letters(self, job: str, wanted: RowFilter = EVERYTHING) -> Iterator[DeadLetter]:
         """All requests that the job gave up on."""
-        yield from map(_letter_of, self._walk(dead_letters, job, wanted))
+        yield from map(letter_of, self._walk(dead_letters, job, wanted))
 
     def links_after(self, job: str, last_id: int, limit: int = 1000) -> list[tuple[int, FoundLinks]]:
         """Links of pages whose bodies are not kept, written after those with this id."""
-        return [(row["id"], _links_of(row)) for row in self._after(links, job, last_id, limit)]
+        return [(row["id"], links_of(row)) for row in self._after(links, job, last_id, limit)]
 
     def newest(self, job: str) -> tuple[int, int]:
         """The ids of the job's last page and of its last links; 0 when there are none."""
@@ -351,10 +230,10 @@ class PageStore:
         self, table: sa.Table, job: str, last_id: int, limit: int, wanted: RowFilter = EVERYTHING
     ) -> Sequence[sa.RowMapping]:
         query = sa.select(table).where(table.c.job == job, table.c.id > last_id).order_by(table.c.id).limit(limit)
-        if table in _VERSIONED:
+        if table in VERSIONED:
             query = query.where(table.c.version == wanted.version)
         if wanted is not EVERYTHING:
-            query = _narrowed(query, table, wanted)
+            query = narrowed(query, table, wanted)
         with self._transaction() as connection:
             return connection.execute(query).mappings().all()
 
@@ -381,106 +260,6 @@ def in_turn(connection: Connection, jobs: set[str]) -> None:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(job))))
 
 
-def conditions(table: sa.Table, wanted: RowFilter) -> list[sa.ColumnElement[bool]]:
-    """A filter in terms of a table's columns; one about a column that it has not is no condition."""
-    at = table.c.get("fetched_ms", table.c.get("at_ms"))
-    found: list[sa.ColumnElement[bool]] = []
-    for name in ("status", "host", "outcome", "reason"):
-        value = getattr(wanted, name)
-        if value is not None and name in table.c:
-            found.append(table.c[name] == value)
-    if at is not None and wanted.since_ms is not None:
-        found.append(at >= wanted.since_ms)
-    if at is not None and wanted.until_ms is not None:
-        found.append(at < wanted.until_ms)
-    return found
-
-
-def _narrowed(query: sa.Select[Any], table: sa.Table, wanted: RowFilter) -> sa.Select[Any]:
-    if table not in _VERSIONED:
-        return query.where(*conditions(table, wanted))
-    about_pages = conditions(pages, wanted)
-    page = sa.select(pages.c.id).where(
-        pages.c.job == table.c.job, pages.c.fingerprint == table.c.fingerprint, *about_pages
-    )
-    return query.where(page.exists()) if about_pages else query
-
-
 def _remove(connection: Connection, table: sa.Table, job: str, at_most: int) -> int:
     first = sa.select(table.c.id).where(table.c.job == job).order_by(table.c.id).limit(at_most)
     return connection.execute(sa.delete(table).where(table.c.id.in_(first))).rowcount
-
-
-def _page_values(row: PageRow) -> dict[str, object]:
-    archive = row.archive
-    return {
-        "job": row.job,
-        "fingerprint": row.fingerprint,
-        "url": row.url,
-        "host": row.host,
-        "status": row.status,
-        "depth": row.depth,
-        "attempt": row.attempt,
-        "content_type": row.content_type,
-        "charset": row.charset,
-        "size": row.size,
-        "elapsed_ms": row.elapsed_ms,
-        "fetched_ms": row.fetched_ms,
-        "redirect": row.redirect,
-        "canonical": row.canonical,
-        "archive_key": archive.key if archive else None,
-        "archive_offset": archive.offset if archive else None,
-        "archive_length": archive.length if archive else None,
-        "request_id": row.request_id,
-        "hops": row.hops,
-        "received": row.received,
-        "engine": row.engine,
-        "captures": _json([_capture_values(each) for each in row.captures]) if row.captures else None,
-        "notes": _json(row.notes) if row.notes else None,
-        "content_hash": row.content_hash,
-        "simhash": row.simhash,
-        "duplicate_of": row.duplicate_of,
-        "callback": row.callback,
-        "meta": row.meta,
-    }
-
-
-def _page_of(row: sa.RowMapping) -> PageRow:
-    plain = {name: row[name] for name in PageRow.__slots__ if name not in ("archive", "captures", "notes")}
-    key = row["archive_key"]
-    archive = None if key is None else ArchiveRef(key, row["archive_offset"], row["archive_length"])
-    captures = tuple(map(_capture_of, orjson.loads(row["captures"]))) if row["captures"] else ()
-    notes = orjson.loads(row["notes"]) if row["notes"] else None
-    return PageRow(**plain, archive=archive, captures=captures, notes=notes)
-
-
-def _capture_values(capture: Capture) -> list[object]:
-    at = capture.archive
-    return [capture.kind, capture.media_type, capture.size, at.key, at.offset, at.length]
-
-
-def _capture_of(values: list[Any]) -> Capture:
-    kind, media_type, size, *place = values
-    return Capture(kind, media_type, size, ArchiveRef(*place))
-
-
-def _json(value: object) -> str:
-    return orjson.dumps(value).decode()
-
-
-def _links_values(row: FoundLinks) -> dict[str, object]:
-    urls = zlib.compress("\n".join(row.urls).encode(), 1)
-    return {"job": row.job, "depth": row.depth, "urls": urls, "fingerprint": row.fingerprint}
-
-
-def _links_of(row: sa.RowMapping) -> FoundLinks:
-    urls = tuple(zlib.decompress(row["urls"]).decode().split("\n"))
-    return FoundLinks(row["job"], row["depth"], urls, row["fingerprint"])
-
-
-def _letter_of(row: sa.RowMapping) -> DeadLetter:
-    return DeadLetter(**{name: row[name] for name in DeadLetter.__slots__})
-
-
-def _dead_values(letter: DeadLetter) -> dict[str, object]:
-    return {name: getattr(letter, name) for name in DeadLetter.__slots__}

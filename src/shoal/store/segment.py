@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote
 
 import structlog
 
-from shoal.store.pages import ArchiveRef
+from shoal.store.page_rows import ArchiveRef
 
 log = structlog.get_logger()
 

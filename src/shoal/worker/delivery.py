@@ -16,7 +16,8 @@ from shoal.core.ledger import Ask
 from shoal.core.model import Candidate, SettleReport
 from shoal.frontier.frontier import Frontier
 from shoal.store.archive import ArchiveWriter
-from shoal.store.pages import Capture, FoundLinks, PageRow, PageStore
+from shoal.store.page_rows import Capture, FoundLinks, PageRow
+from shoal.store.pages import PageStore
 from shoal.worker.likeness import Marks
 from shoal.worker.result import Result
 

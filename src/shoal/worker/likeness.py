@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from shoal.core.model import Settlement
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.likeness import Said
-from shoal.store.pages import PageRow
+from shoal.store.page_rows import PageRow
 from shoal.worker.result import Result
 
 

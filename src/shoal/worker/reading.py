@@ -18,7 +18,7 @@ from shoal.extract.listing import name_of
 from shoal.fetch.port import Response
 from shoal.store.archive import Exchange
 from shoal.store.items import rows_of
-from shoal.store.pages import PageRow
+from shoal.store.page_rows import PageRow
 from shoal.worker.context import JobContext
 from shoal.worker.reader import Reader, unhurried
 from shoal.worker.result import Result, clean, given_up, handed_over, now_ms

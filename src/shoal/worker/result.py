@@ -15,8 +15,8 @@ from shoal.core.redact import without_secrets
 from shoal.core.tail import line_of
 from shoal.errors import FetchError
 from shoal.store.archive import Attachment, Exchange
-from shoal.store.items import Quarantined
-from shoal.store.pages import DeadLetter, FoundLinks, ItemRow, PageRow
+from shoal.store.items import ItemRow, Quarantined
+from shoal.store.page_rows import DeadLetter, FoundLinks, PageRow
 
 _NO_LIMIT = Limit(0.0, 0, LimitSource.DEFAULT)
 

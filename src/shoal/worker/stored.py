@@ -21,7 +21,8 @@ from shoal.extract.companion import Companion
 from shoal.extract.trail import Trail
 from shoal.recovery.onward import body_wanted, onward, reason_of, received_of, written_down
 from shoal.store.archive import ArchiveReader
-from shoal.store.pages import FoundLinks, PageRow, PageStore
+from shoal.store.page_rows import FoundLinks, PageRow
+from shoal.store.pages import PageStore
 from shoal.worker.context import JobContext
 from shoal.worker.result import Result
 

@@ -22,7 +22,7 @@ from warcio.archiveiterator import ArchiveIterator
 from shoal import __version__
 from shoal.errors import ArchiveUnavailable, NotFound
 from shoal.store.archive import ArchiveReader, ArchiveWriter, Attachment, Exchange
-from shoal.store.pages import ArchiveRef
+from shoal.store.page_rows import ArchiveRef
 
 AT_MS = 1_700_000_000_123
 BODY = b"<p>hello</p>" * 50

@@ -27,7 +27,8 @@ from shoal.store.export import (
     item_record,
     page_record,
 )
-from shoal.store.pages import DeadLetter, ItemRow, PageRow
+from shoal.store.items import ItemRow
+from shoal.store.page_rows import DeadLetter, PageRow
 
 PAGE = PageRow(
     job="j",

@@ -17,7 +17,7 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from shoal.store.archive import ArchiveReader, ArchiveWriter, Exchange
-from shoal.store.pages import ArchiveRef
+from shoal.store.page_rows import ArchiveRef
 from shoal.store.segment import MARKERS, whole_until
 
 WRITER = """
