@@ -1,21 +1,23 @@
 """How fast other fields are taken from pages that are stored: 20,000 of them, by two processes, with the site gone."""
 
-import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
+from benchmarks.data.command import crawl, field_options, shoal
 from benchmarks.result import Row
 from benchmarks.server import serve
 
 PAGES, QUICK_PAGES = 20_000, 300
 ROUNDS = 3
-FIELDS = ("title=h1", "trail=.trail", "first=article p", "next=a[rel=next]@href", "children[]=.children h3")
+FIELDS = {
+    "title": "h1",
+    "trail": ".trail",
+    "first": "article p",
+    "next": "a[rel=next]@href",
+    "children[]": ".children h3",
+}
 LEAST = 1_000.0
 
 
@@ -25,8 +27,7 @@ def measure(quick: bool) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
         home = Path(folder)
         with serve([pages]) as urls:
-            options = ["--rate", "unlimited", "--no-robots", "--workers", "2", "--json", *_fields()]
-            job: str = _shoal(home, "crawl", urls[pages], *options)["job"]
+            job: str = crawl(home, urls[pages], 2, *field_options(FIELDS))["job"]
         rates = [_again(home, job, f"v{number + 2}", pages) for number in range(rounds)]
     note = (
         f"{len(rates)} rounds, {min(rates):,.0f}–{max(rates):,.0f}; with the start of the workers; equal to the first"
@@ -43,22 +44,9 @@ def measure(quick: bool) -> list[Row]:
 
 
 def _again(home: Path, job: str, version: str, pages: int) -> float:
-    done = _shoal(home, "extract", job, *_fields(), "--as", version, "--workers", "2", "--json")
+    done = shoal(home, "extract", job, *field_options(FIELDS), "--as", version, "--workers", "2", "--json")
     if done["pages"] < pages or done["failed"]:
         raise RuntimeError(f"{done['pages']} of {pages} pages were read, {done['failed']} could not be")
-    _shoal(home, "diff", job, "v1", version, "--exit-code", "--json")
+    shoal(home, "diff", job, "v1", version, "--exit-code", "--json")
     seconds = datetime.fromisoformat(done["ended_at"]) - datetime.fromisoformat(done["created_at"])
     return done["pages"] / seconds.total_seconds()
-
-
-def _fields() -> list[str]:
-    return [part for field in FIELDS for part in ("--field", field)]
-
-
-def _shoal(home: Path, *arguments: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "shoal", *arguments]
-    environment = {**os.environ, "SHOAL_HOME": str(home)}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
-    if ended.returncode:
-        raise RuntimeError(f"shoal {arguments[0]} ended with {ended.returncode}: {ended.stderr[-500:]}")
-    return json.loads(ended.stdout.splitlines()[-1])

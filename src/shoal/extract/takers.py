@@ -145,8 +145,9 @@ def _plain_list(rule: Rule, scope: str) -> Take:
     find, read = finder(rule, scope), _node_reader(rule)
 
     def take(here: Any, page: Html) -> list[str]:
-        values = [page.allowance.fit_json(read(node, page)) for node in capped(find(here, page), page)]
-        return values if None not in values else [value for value in values if value is not None]
+        nodes, fit = find(here, page), page.allowance.fit
+        values = (read(node, page) for node in capped(nodes, page))
+        return [fitted for value in values if value is not None and (fitted := fit(value)) is not None]
 
     return take
 
