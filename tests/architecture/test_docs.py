@@ -104,14 +104,13 @@ def test_the_architecture_draws_the_tree_as_it_is() -> None:
 
 
 def _drawn(tree: str) -> Iterator[str]:
-    folder = ""
+    folders: list[str] = []
     for line in tree.splitlines()[1:]:
         name = line.split()[0]
-        inner = line.startswith("    ")
-        folder = folder if inner else ""
-        yield folder + name.rstrip("/")
-        if name.endswith("/") and not inner:
-            folder = name
+        folders = folders[: (len(line) - len(line.lstrip())) // 2 - 1]
+        yield "".join(folders) + name.rstrip("/")
+        if name.endswith("/"):
+            folders.append(name)
 
 
 def test_the_results_guide_has_every_table_and_column() -> None:

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import parser
 
 from shoal.api import present
-from shoal.api.answers import HostView
+from shoal.api.answers.hosts import HostView
 from shoal.core.fleet import WorkerBeat
 from shoal.core.host_status import Breaker, Decision, HostStatus
 from shoal.core.ledger import Ask

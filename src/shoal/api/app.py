@@ -18,7 +18,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from shoal import __version__
 from shoal.api import extractions, follow, health, jobs, metrics, operations, quality, results, scrape
-from shoal.api.answers import Problem
+from shoal.api.answers.problem import Problem
 from shoal.api.auth import Guard
 from shoal.api.context import EXTENSION, Api
 from shoal.api.events import Hub

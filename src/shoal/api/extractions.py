@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Response, g
 
 from shoal.api import present
-from shoal.api.answers import ExtractionList, ExtractionView
+from shoal.api.answers.extractions import ExtractionList, ExtractionView
 from shoal.api.context import answer, own_job, platform
 from shoal.api.routes import Routes
 from shoal.api.schemas import ExtractionBody, JobPath, VersionPath

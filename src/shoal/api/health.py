@@ -8,7 +8,7 @@ from typing import Any
 from flask import Response
 
 from shoal.api import metrics as measured
-from shoal.api.answers import Health, Readiness
+from shoal.api.answers.fleet import Health, Readiness
 from shoal.api.context import answer, platform
 from shoal.api.routes import Routes, stream
 from shoal.errors import ShoalError

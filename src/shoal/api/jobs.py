@@ -10,7 +10,7 @@ from flask import Response, g, request
 from flask_openapi3.models import RawModel
 
 from shoal.api import cursor, present
-from shoal.api.answers import AcceptedJob, AddedUrls, JobList, JobView
+from shoal.api.answers.jobs import AcceptedJob, AddedUrls, JobList, JobView
 from shoal.api.context import allowed_output, answer, idempotency_claim, origin, own_job, platform, tenant, time_ms
 from shoal.api.operations import check_proxies
 from shoal.api.problems import problem

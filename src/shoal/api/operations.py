@@ -9,7 +9,8 @@ from flask import Response
 
 from shoal import __version__
 from shoal.api import cursor, present
-from shoal.api.answers import AuditList, HostList, HostView, ProxyList, QueueList, StatsView, WorkerList
+from shoal.api.answers.fleet import QueueList, StatsView, WorkerList
+from shoal.api.answers.hosts import AuditList, HostList, HostView, ProxyList
 from shoal.api.context import answer, platform, tenant, time_ms
 from shoal.api.problems import BadValue
 from shoal.api.routes import Routes

@@ -5,7 +5,8 @@ from __future__ import annotations
 from flask import Response
 
 from shoal.api import cursor, present
-from shoal.api.answers import FieldsView, QuarantineList
+from shoal.api.answers.quality import FieldsView
+from shoal.api.answers.results import QuarantineList
 from shoal.api.context import answer, own_job, platform
 from shoal.api.routes import Routes
 from shoal.api.schemas import FieldsQuery, JobPath, QuarantineQuery

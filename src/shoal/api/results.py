@@ -13,7 +13,8 @@ from urllib.parse import quote, unquote, urlsplit
 from flask import Response
 
 from shoal.api import cursor, present
-from shoal.api.answers import DeliveryList, ErrorList, ItemList, PageList, Replayed
+from shoal.api.answers.jobs import Replayed
+from shoal.api.answers.results import DeliveryList, ErrorList, ItemList, PageList
 from shoal.api.context import answer, own_job, platform, tenant, time_ms
 from shoal.api.routes import Routes, stream
 from shoal.api.schemas import (

@@ -8,7 +8,7 @@ from typing import Any
 from flask import Response, g
 
 from shoal.api import present
-from shoal.api.answers import Scraped
+from shoal.api.answers.results import Scraped
 from shoal.api.context import answer, api, idempotency_claim, origin, own_job, platform
 from shoal.api.operations import check_proxies
 from shoal.api.problems import BadValue

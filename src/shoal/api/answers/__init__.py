@@ -1,0 +1,1 @@
+"""The shapes of answers, for the OpenAPI document; `present` makes them."""
