@@ -15,6 +15,7 @@ from shoal.core.json_text import read_json
 from shoal.core.url import Base
 from shoal.fetch.decode import decode_text
 from shoal.spiders.follow import Follow, Priority
+from shoal.spiders.mirror import Mirrors
 from shoal.spiders.selection import Selection, by_css, by_xpath
 
 
@@ -54,11 +55,11 @@ class Page:
 
     def css(self, selector: str) -> Selection:
         """What a CSS selector finds: `page.css("h1").text`."""
-        return by_css(self._tree, selector)
+        return by_css(self._tree, selector, self._mirrors)
 
     def xpath(self, expression: str) -> Selection:
         """What an XPath finds: `page.xpath("//h1/text()").text`."""
-        return by_xpath(self._root, expression)
+        return by_xpath(self._root, expression, self._mirrors)
 
     def urljoin(self, href: str) -> str:
         """An href of the page as an absolute URL, as browsers read it; raises ValueError when it is none of the web."""
@@ -90,6 +91,10 @@ class Page:
             return lxml_html.document_fromstring(self.text.encode("utf-8", "replace"), parser=_utf8_parser())
         except etree.ParserError:  # it is empty
             return None
+
+    @cached_property
+    def _mirrors(self) -> Mirrors:
+        return Mirrors()
 
     @cached_property
     def _base(self) -> Base:

@@ -1,13 +1,13 @@
 """What a selector has found on a page: elements, or texts and attributes that an XPath names.
 
-CSS is asked of selectolax, XPath of lxml, each on a parse of its own. Within an element that the one has found, the
-other reads that element alone.
+CSS is asked of selectolax, XPath of lxml, each on a parse of its own. An element that CSS has found is asked for an XPath
+where it stands on its page, by a mirror; for CSS within one that XPath has found, that element is parsed once more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast, overload
 
 from lxml import etree
@@ -15,6 +15,7 @@ from lxml import html as lxml_html
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from shoal.errors import InputError
+from shoal.spiders.mirror import Mirrors, as_node
 
 
 class BadSelector(InputError):
@@ -26,6 +27,7 @@ class Selection:
     """What was found, in the page's order; it may be nothing."""
 
     _found: tuple[Any, ...] = ()
+    _mirrors: Mirrors = field(default_factory=Mirrors, repr=False, compare=False)
 
     @property
     def text(self) -> str:
@@ -56,20 +58,22 @@ class Selection:
 
     def all(self) -> list[Selection]:
         """Each as a selection of its own."""
-        return [Selection((each,)) for each in self._found]
+        return [Selection((each,), self._mirrors) for each in self._found]
 
     @property
     def first(self) -> Selection:
         """The first alone."""
-        return Selection(self._found[:1])
+        return Selection(self._found[:1], self._mirrors)
 
     def css(self, selector: str) -> Selection:
-        """What a CSS selector finds within these."""
-        return Selection(_once(found for each in self._found for found in _css_within(each, selector)))
+        """What a CSS selector finds within these, each once; an element is not within itself."""
+        found = (node for each in _outermost(self._found) for node in _css_within(each, selector))
+        return Selection(_once(found), self._mirrors)
 
     def xpath(self, expression: str) -> Selection:
-        """What an XPath finds from each of these: `./a`, `.//a/@href`."""
-        return Selection(_once(found for each in self._found for found in _xpath_within(each, expression)))
+        """What an XPath finds from each of these, each once: `./a`, `.//a/@href`; `//a` looks through the whole page."""
+        found = (one for each in self._found for one in _xpath_from(each, expression, self._mirrors))
+        return Selection(_once(found), self._mirrors)
 
     def __iter__(self) -> Iterator[Selection]:
         return iter(self.all())
@@ -84,17 +88,17 @@ class Selection:
         return f"<Selection of {len(self._found)}: {self.text[:60]!r}>"
 
 
-def by_css(tree: LexborHTMLParser, selector: str) -> Selection:
+def by_css(tree: LexborHTMLParser, selector: str, mirrors: Mirrors) -> Selection:
     """What a CSS selector finds on a page."""
-    return Selection(tuple(_css(tree.css, selector)))
+    return Selection(tuple(_css(tree.css, selector)), mirrors)
 
 
-def by_xpath(root: etree._Element | None, expression: str) -> Selection:  # pyright: ignore[reportPrivateUsage]
+def by_xpath(root: etree._Element | None, expression: str, mirrors: Mirrors) -> Selection:  # pyright: ignore[reportPrivateUsage]
     """What an XPath finds on a page; None stands for an empty one."""
     if root is None:
         etree_check(expression)
         return Selection()
-    return Selection(tuple(_xpath(root, expression)))
+    return Selection(tuple(_xpath(root, expression)), mirrors)
 
 
 def etree_check(expression: str) -> None:
@@ -115,37 +119,58 @@ def _css(ask: Callable[[str], list[LexborNode]], selector: str) -> list[LexborNo
 def _xpath(node: Any, expression: str) -> Sequence[Any]:
     try:
         found = node.xpath(expression)
-    except etree.XPathError as exc:
+    except (etree.XPathError, ValueError) as exc:
         raise BadSelector(f"{expression!r} is not an XPath: {exc}") from exc
     if isinstance(found, list):
-        return cast("list[Any]", found)
+        return [each for each in cast("list[Any]", found) if not isinstance(each, tuple)]  # namespaces
     return [str(found)] if found != "" else []
 
 
+def _outermost(found: Sequence[Any]) -> Iterator[Any]:
+    """Elements of XPath's parse without those that are within others: they have the same in them, parsed once more."""
+    all_of_them = set(found)
+    for each in found:
+        if isinstance(each, str | LexborNode) or not any(above in all_of_them for above in each.iterancestors()):
+            yield each
+
+
 def _css_within(each: Any, selector: str) -> Sequence[Any]:
+    if isinstance(each, str) or not (isinstance(each, LexborNode) or isinstance(each.tag, str)):
+        return ()  # texts and comments
+    node = each if isinstance(each, LexborNode) else as_node(each)
+    if node is None:
+        return ()
+    return [found for found in _css(node.css, selector) if found.mem_id != node.mem_id]
+
+
+def _xpath_from(each: Any, expression: str, mirrors: Mirrors) -> Sequence[Any]:
     if isinstance(each, str):
         return ()
-    if isinstance(each, LexborNode):
-        within = _css(each.css, selector)
-        return [node for node in within if node.mem_id != each.mem_id]
-    return _css(LexborHTMLParser(_html_of(each)).css, selector)
-
-
-def _xpath_within(each: Any, expression: str) -> Sequence[Any]:
-    if isinstance(each, str):
+    if not isinstance(each, LexborNode):
+        return _xpath(each, expression)
+    mirror = mirrors.of(each)
+    element = mirror.elements.get(each.mem_id)
+    if element is None:
+        etree_check(expression)
         return ()
-    if isinstance(each, LexborNode):
-        each = lxml_html.fragment_fromstring(_html_of(each), create_parent=False)
-    return _xpath(each, expression)
+    return [found if isinstance(found, str) else mirror.nodes[found] for found in _xpath(element, expression)]
 
 
-def _once(found: Iterator[Any]) -> tuple[Any, ...]:
+def _once(found: Iterable[Any]) -> tuple[Any, ...]:
     """Elements within each other find the same."""
     return tuple({_key(each): each for each in found}.values())
 
 
 def _key(each: Any) -> object:
-    return each.mem_id if isinstance(each, LexborNode) else id(each)
+    """By which something that is found twice is known again."""
+    if isinstance(each, LexborNode):
+        return each.mem_id
+    if not isinstance(each, str):
+        return each
+    parent = cast("Any", each).getparent() if hasattr(each, "getparent") else None
+    if parent is None:  # the value of a function belongs to nobody, and is one for each element
+        return object()
+    return parent, getattr(each, "attrname", None), getattr(each, "is_tail", False)
 
 
 def _text_of(each: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoal import Follow, Page, Selection
+from shoal.spiders.mirror import MAX_LEVELS
 from shoal.spiders.selection import BadSelector
 
 HTML = """<!doctype html><base href="/shop/"><title>T</title>
@@ -68,3 +69,58 @@ def test_text_and_json_are_read_in_the_pages_charset() -> None:
     assert page.content_type == "a/json"
     with pytest.raises(ValueError, match="Expecting value"):
         PAGE.json()
+
+
+NESTED = """<!doctype html><title>T</title><body class=all><div id=a><p>1</p><div id=b><p>2</p> tail</div></div>
+<table><tr><td><i>x</i></td></tr></table><p @click=go xml:lang=de>last</p><x:y>odd</x:y><!-- said --></body>"""
+NEST = Page("https://h.example/x", NESTED.encode())
+
+
+@pytest.mark.parametrize("selector", ["body", "html", "head", ".all"])
+def test_an_xpath_is_asked_of_any_element_that_css_has_found(selector: str) -> None:
+    found = NEST.css(selector)
+    assert len(found.xpath("self::*")) == 1
+    assert found.xpath("./p").texts == (["last"] if selector in ("body", ".all") else [])
+    assert found.xpath("//p").texts == ["1", "2", "last"], "a page has one root, wherever it is asked"
+
+
+def test_an_element_stays_where_it_is_on_the_page_when_it_goes_from_css_to_xpath() -> None:
+    inner = NEST.css("#b")
+    assert inner.xpath("..").attr("id") == "a"
+    assert inner.xpath("ancestor::body").attr("class") == "all"
+    assert inner.xpath("./text()").texts == ["tail"]
+    assert inner.xpath("./p").css("p").texts == []
+    assert inner.xpath("following::i").text == "x"
+    assert NEST.css("i").xpath("./ancestor::tr").html.startswith("<tr><td>")
+    assert inner.xpath("..").html == NEST.css("#a").html
+    assert NEST.css("p:last-of-type").xpath("@*").texts == []
+    assert NEST.css("x\\:y").xpath(".").text == "odd"
+    assert not inner.xpath("namespace::*")
+
+
+def test_what_elements_within_each_other_find_comes_once_and_never_themselves() -> None:
+    for divs in (NEST.css("div"), NEST.xpath("//div")):
+        assert divs.css("div").attrs("id") == ["b"]
+        assert divs.css("p").texts == ["1", "2"]
+        assert divs.xpath(".//p").texts == ["1", "2"]
+        assert divs.xpath(".//p/text()").texts == ["1", "2"]
+        assert divs.xpath("./@id").texts == ["a", "b"]
+        assert divs.xpath("boolean(./p)").texts == ["True", "True"]
+        assert divs.xpath("count(./p)").texts == ["1.0", "1.0"]
+        assert [each.css("p").texts for each in divs] == [["1", "2"], ["2"]]
+
+
+def test_css_is_asked_of_any_element_that_xpath_has_found() -> None:
+    assert NEST.xpath("//tr").css("td > i").texts == NEST.xpath("//td").css("i").texts == ["x"]
+    assert NEST.xpath("//body").css("body > p").texts == ["last"]
+    assert NEST.xpath("/html").css("body").attr("class") == "all"
+    assert NEST.xpath("//comment()").css("p").texts == NEST.xpath("//p/text()").css("p").texts == []
+    assert NEST.xpath("//table").css("i").xpath("./ancestor::td").text == "x"
+
+
+def test_a_page_that_is_nested_without_end_has_xpaths_as_far_as_xpath_reads() -> None:
+    page = Page("https://h.example/x", b"<div>" * 2_000 + b"<p>deep")
+    assert not page.css("p").xpath("..")
+    assert len(page.css("div").first.xpath(".//div")) == MAX_LEVELS - 2
+    with pytest.raises(BadSelector):
+        page.css("p").xpath("a[")
