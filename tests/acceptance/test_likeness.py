@@ -54,3 +54,19 @@ def test_nobody_looks_for_them_unless_a_job_asks(shoal: Shoal) -> None:
         rows = shoal.run("results", done.json["job"], "--pages").records
         assert {row["duplicate_of"] for row in rows} == {None}
         assert len(rows) == 6
+
+
+def test_the_next_page_of_a_list_is_fetched_although_the_list_says_the_same(shoal: Shoal) -> None:
+    blurb = "All that we have, page by page, with the same friendly words above each of our many lists. " * 3
+
+    def shelf(number: int, more: str) -> tuple[Reply, ...]:
+        links = f"<a href='/aside-{number}'>aside</a>{more}"
+        return (page(f"<title>Shelf</title><nav>{links}</nav><main><h1>Shelf</h1><p>{blurb}</p></main>"),)
+
+    pages = {f"/{n}": shelf(n, f"<a class=next href='/{n + 1}'>next</a>" if n < 4 else "") for n in range(1, 5)}
+    with serve(StatusSite(pages)) as site:
+        done = shoal.run("crawl", site.link("/1"), *FAST, "--duplicates", "skip", "--next", "a.next")
+        rows = {row["url"]: row for row in shoal.run("results", done.json["job"], "--pages").records}
+        assert {site.link(path) for path in pages} <= rows.keys()
+        assert shoal.status(done.json["job"])["reasons"]["done:duplicate"] == 3
+        assert site.count("/aside-2") == 0, "other links of a duplicate are left alone"

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -121,8 +121,17 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any], summary: S
 
 
 def _same(before: Any, after: Any) -> bool:
-    """To Python, 1 is true; to JSON it is not."""
-    return before == after and type(before) is type(after)
+    """As JSON has it: 1 and 1.0 are one number, and neither is true, however deep they are."""
+    return before == after and _is_true_to_kind(before, after)
+
+
+def _is_true_to_kind(before: Any, after: Any) -> bool:
+    """Of values that are equal: is none a number where the other is a truth?"""
+    if isinstance(before, dict):
+        return all(_is_true_to_kind(value, after[name]) for name, value in cast(dict[str, Any], before).items())
+    if isinstance(before, list):
+        return all(map(_is_true_to_kind, cast(list[Any], before), after))
+    return isinstance(before, bool) is isinstance(after, bool)
 
 
 def _is_empty(value: Any) -> bool:
@@ -153,7 +162,9 @@ def by_field(before: Iterable[ItemRow], after: Iterable[ItemRow], name: str) -> 
 
 
 def _packed(side: int, name: str, item: ItemRow) -> tuple[Any, ...]:
-    key = orjson.dumps(item.data.get(name), option=orjson.OPT_SORT_KEYS).decode()
+    value = item.data.get(name)
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**63
+    key = orjson.dumps(int(value) if whole else value, option=orjson.OPT_SORT_KEYS).decode()
     row = orjson.dumps([item.job, item.fingerprint, item.number, item.url, item.data, item.version])
     return side, key, item.fingerprint, item.number, row
 

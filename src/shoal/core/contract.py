@@ -25,6 +25,17 @@ MAX_REASONS = 10
 MAX_REASON_CHARS = 300
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 22)
 
+_SHOWN = 3
+"""Of what an item could be, and of what is wrong with it if it is that."""
+_DRAFTS: Mapping[Any, str] = {
+    jsonschema_rs.Draft4Validator: "http://json-schema.org/draft-04/schema#",
+    jsonschema_rs.Draft6Validator: "http://json-schema.org/draft-06/schema#",
+    jsonschema_rs.Draft7Validator: "http://json-schema.org/draft-07/schema#",
+    jsonschema_rs.Draft201909Validator: "https://json-schema.org/draft/2019-09/schema",
+    jsonschema_rs.Draft202012Validator: "https://json-schema.org/draft/2020-12/schema",
+}
+"""The schemas of schemas."""
+
 Reasons = tuple[str, ...]
 Judge = Callable[[Mapping[str, Any]], Reasons]
 """What is wrong with an item; nothing when it keeps the contract."""
@@ -100,7 +111,8 @@ def judge_by_schema(text: str) -> Judge:
     try:
         validator = jsonschema_rs.validator_for(schema, validate_formats=True, pattern_options=_PATTERNS, offline=True)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as exc:
-        raise ValueError(f"not a JSON Schema that can be used: {_said(exc)}") from exc
+        told = "; ".join(_faults(schema)) or _said(exc)
+        raise ValueError(f"not a JSON Schema that can be used: {told}") from exc
 
     def judge(item: Mapping[str, Any]) -> Reasons:
         data = dict(item)
@@ -125,12 +137,32 @@ def judge_by_model(model: type[BaseModel]) -> Judge:
     return judge
 
 
-def _reason(error: jsonschema_rs.ValidationError) -> str:
-    return _line(".".join(map(str, error.instance_path)), error.message)
+def _faults(schema: Mapping[str, Any]) -> Reasons:
+    """Of the schema itself, as far as the schema of schemas knows them."""
+    validator = jsonschema_rs.validator_cls_for(schema)
+    if validator not in _DRAFTS:
+        return ()
+    errors = validator({"$ref": _DRAFTS[validator]}).iter_errors(schema)
+    return tuple(_reason(error) for error in islice(errors, MAX_REASONS))
+
+
+def _reason(error: jsonschema_rs.ValidationError, known: int = 0) -> str:
+    """With its place in the item, without so many parts of it that are told already."""
+    path, kind = [str(part) for part in error.instance_path], error.kind
+    place = ".".join(path[known:])
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
+        return _line(".".join([*path[known:], str(kind.property)]), "is required")
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.AnyOf | jsonschema_rs.ValidationErrorKind.OneOfNotValid):
+        ways = (" and ".join(_reason(each, len(path)) for each in way[:_SHOWN]) for way in kind.context[:_SHOWN])
+        return _line(place, f"fits none of {kind.name}: {' | '.join(ways)}")
+    return _line(place, error.message)
 
 
 def _line(place: str, message: str) -> str:
-    return (f"{place}: {message}" if place else message)[:MAX_REASON_CHARS]
+    """Short, with its end: what is wrong with a value often stands behind the value."""
+    line = f"{place}: {message}" if place else message
+    half = MAX_REASON_CHARS // 2
+    return line if len(line) <= MAX_REASON_CHARS else f"{line[:half]} … {line[3 - half :]}"
 
 
 def _said(exc: Exception) -> str:

@@ -17,11 +17,12 @@ MAX_CONVERTED_CHARS = 200
 _MOST = 2**63
 """Integers from here on are more than most programs and databases take."""
 
-_NUMBER = re.compile(r"[+\-\u2212\u2013]?(?:\d+(?:[.,'\u2019]\d+|[\s\u00a0\u202f]\d{3}(?!\d))*|[.,]\d+)")
-"""With what may stand between its digits; a space only before three of them."""
+_NUMBER = re.compile(
+    r"[+\-\u2212\u2013]?"
+    r"(?:\d{1,3}(?:[\s\u00a0\u202f'\u2019]\d{3}(?!\d))+(?:[.,]\d+)?|\d+(?:[.,]\d+)*|[.,]\d+)"
+)
+"""With what may stand between its digits; a space or an apostrophe only before three of them."""
 _SPACES = re.compile(r"[\s\u00a0\u202f'\u2019]")
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
-_POINTS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}")
 _EXPONENT = re.compile(r"[+\-]?\d+(?:\.\d+)?[eE][+\-]?\d{1,3}")
 _YES = frozenset(["true", "yes", "on", "1", "y", "ja", "oui", "si", "sí", "sì", "sim", "tak", "ano", "да"])
 _NO = frozenset(["false", "no", "off", "0", "n", "nein", "non", "não", "nie", "ne", "нет"])
@@ -121,22 +122,44 @@ def check_locale(name: str) -> str | None:
 
 
 def _by_locale(digits: str, locale: str) -> str | None:
+    """As the locale writes numbers; one that cannot be meant so is read by its form (`12.50` under `de`)."""
     decimal, group = _separators(locale)
-    whole, _, fraction = digits.replace(group, "").partition(decimal)
-    return f"{whole or 0}.{fraction}".rstrip(".") if (whole + fraction).isdigit() else None
+    whole, mark, fraction = digits.partition(decimal)
+    plain = _ungrouped(whole, group) if whole else "0"
+    if plain is None or (mark and not fraction.isdigit()):
+        return _by_form(digits)
+    return f"{plain}.{fraction}" if mark else plain
 
 
 def _by_form(digits: str) -> str | None:
     """The last of two kinds of separators is the decimal one; a comma alone is, but before three digits."""
     if "," in digits and "." in digits:
         decimal, group = (",", ".") if digits.rfind(",") > digits.rfind(".") else (".", ",")
-    elif _GROUPED.fullmatch(digits) or _POINTS.fullmatch(digits):
-        decimal, group = ("", "," if "," in digits else ".")
+    elif digits.count(".") == 1:
+        decimal, group = ".", ""
     else:
-        decimal, group = ("," if "," in digits else "."), ""
-    plain = digits.replace(group, "") if group else digits
-    plain = plain.replace(decimal, ".", 1) if decimal else plain
-    return plain if plain.replace(".", "", 1).isdigit() else None
+        group = "," if "," in digits else "."
+        if (plain := _ungrouped(digits, group)) is not None:
+            return plain
+        decimal, group = ",", ""
+    whole, _, fraction = digits.partition(decimal)
+    plain = _ungrouped(whole, group) if whole else "0"
+    return f"{plain}.{fraction}" if plain is not None and fraction.isdigit() else None
+
+
+def _ungrouped(whole: str, group: str) -> str | None:
+    """The digits of a whole number: in threes, or as in India, where commas stand before two, last before three."""
+    first, *others = whole.split(group) if group else [whole]
+    in_threes = len(first) <= 3 and all(len(part) == 3 for part in others)
+    in_twos = (
+        group == ","
+        and len(first) <= 2
+        and all(len(part) == 2 for part in others[:-1])
+        and others[-1:]
+        and len(others[-1]) == 3
+    )
+    plain = "".join((first, *others))
+    return plain if plain.isdigit() and (not others or (first and (in_threes or in_twos))) else None
 
 
 def _plain(text: str) -> float | int | None:

@@ -40,10 +40,18 @@ class Duplicates(BaseModel):
     """Keep their items."""
 
 
+_WORDS: dict[str, dict[str, bool]] = {"mark": {}, "skip": {"follow": False}}
+
+
 def read_duplicates(given: object) -> object:
     """`mark`, or `skip`: then their links are not followed."""
-    words: dict[object, object] = {"mark": {}, "skip": {"follow": False}}
-    return words.get(given, given) if isinstance(given, str) else given
+    if not isinstance(given, str):
+        return given
+    if given not in _WORDS:
+        raise ValueError(
+            f"there is no {given[:40]!r}: write mark, skip, or settings such as {{distance: 2, follow: false}}"
+        )
+    return _WORDS[given]
 
 
 DuplicatesSetting = Annotated[Duplicates | None, BeforeValidator(read_duplicates)]

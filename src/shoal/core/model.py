@@ -6,6 +6,7 @@ the places; only the frontier moves it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum, StrEnum
@@ -110,6 +111,11 @@ class Rejected:
 
 
 Candidate = Request | Rejected
+
+
+def further(candidates: Iterable[Candidate], depth: int) -> list[Candidate]:
+    """Those of a page at this depth that are more of the same: they are as deep as it is, its links are deeper."""
+    return [each for each in candidates if isinstance(each, Request) and each.depth <= depth]
 
 
 class Mark(StrEnum):

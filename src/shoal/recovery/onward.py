@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from shoal.core.model import Candidate, Level, Request
+from shoal.core.model import Candidate, Level, Request, further
 from shoal.core.tail import read_line
 from shoal.core.url import parse
 from shoal.extract.trail import Trail
@@ -20,7 +20,7 @@ from shoal.store.page_rows import ArchiveRef, FoundLinks, PageRow
 
 def body_wanted(trail: Trail, page: PageRow) -> ArchiveRef | None:
     """Where the body lies that the page's links are to be read from; None when it is not needed, or not kept."""
-    wanted = page.tells_links and not page.redirect and trail.goes_on_from(page.depth) and _follows(trail, page)
+    wanted = page.tells_links and not page.redirect and trail.goes_on_from(page.depth) and _leads_on(trail, page)
     return page.archive if wanted else None
 
 
@@ -33,7 +33,14 @@ def onward(trail: Trail, page: PageRow, body: Exchange | None) -> tuple[list[Can
         return [trail.links.follow(parse(page.redirect), request)], 0
     if body is None:
         return [], 0
-    return trail.again(request, Response(url, body.status, body.http_reason, body.headers, body.body, timedelta()))
+    response = Response(url, body.status, body.http_reason, body.headers, body.body, timedelta())
+    found, known = trail.again(request, response)
+    return (found, known) if _follows(trail, page) else (further(found, page.depth), 0)
+
+
+def _leads_on(trail: Trail, page: PageRow) -> bool:
+    """Is there anything in it that is followed? The next page of a list always is."""
+    return _follows(trail, page) or bool(trail.spec.next)
 
 
 def _follows(trail: Trail, page: PageRow) -> bool:

@@ -1,7 +1,7 @@
-"""A parsed page for XPath, element by element the one that CSS is asked of: whoever goes from one to the other stays there.
+"""A parsed page for XPath, element by element the one that CSS is asked of: who goes from one to the other stays there.
 
-The mirror is made when a spider asks an element for an XPath, once for a page, and only of what XML can hold: attributes
-such as `@click` are left out, as no XPath could name them.
+The mirror is made when a spider asks an element for an XPath, once for a page, and only of what XML can hold:
+attributes such as `@click` are left out, as no XPath could name them.
 """
 
 from __future__ import annotations

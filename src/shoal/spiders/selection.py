@@ -1,7 +1,7 @@
 """What a selector has found on a page: elements, or texts and attributes that an XPath names.
 
-CSS is asked of selectolax, XPath of lxml, each on a parse of its own. An element that CSS has found is asked for an XPath
-where it stands on its page, by a mirror; for CSS within one that XPath has found, that element is parsed once more.
+CSS is asked of selectolax, XPath of lxml, each on a parse of its own. An element that CSS has found is asked for an
+XPath where it stands on its page, by a mirror; for CSS within one that XPath has found, that element is parsed once more.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Selection:
         return Selection(_once(found), self._mirrors)
 
     def xpath(self, expression: str) -> Selection:
-        """What an XPath finds from each of these, each once: `./a`, `.//a/@href`; `//a` looks through the whole page."""
+        """What an XPath finds from each of these, each once: `./a`, `.//a/@href`; `//a` searches the whole page."""
         found = (one for each in self._found for one in _xpath_from(each, expression, self._mirrors))
         return Selection(_once(found), self._mirrors)
 

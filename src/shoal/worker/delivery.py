@@ -62,7 +62,7 @@ class Delivery:
         if rows or items or letters or asks or found:
             self._pages.write(rows, items, letters, asks, found, broken)
             self._told = results
-        self._admit([result for result in results if marks.follows(result)])
+        self._admit([marks.onward(result) for result in results])
         report = self._frontier.settle([marks.settlement(result) for result in results])
         if report.late:
             self._take_back({row.job for row in (*rows, *items, *letters)})
@@ -110,7 +110,7 @@ class Delivery:
         """Links of pages without a body; they, too, are told once."""
         if results is self._told:
             return []
-        return [found for result in results if marks.follows(result) for found in result.found]
+        return [found for result in results for found in marks.onward(result).found]
 
     def _archive_bodies(self, results: Sequence[Result]) -> dict[int, tuple[Result, PageRow]]:
         rows: dict[int, tuple[Result, PageRow]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from shoal.core.model import Settlement
+from shoal.core.model import Settlement, further
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.likeness import Said
 from shoal.store.page_rows import PageRow
@@ -35,9 +35,13 @@ class Marks:
     def keeps_items(self, result: Result) -> bool:
         return id(result) not in self.earlier or result.alike is None or result.alike.items
 
-    def follows(self, result: Result) -> bool:
-        """Do its links lead anywhere?"""
-        return id(result) not in self.earlier or result.alike is None or result.alike.follow
+    def onward(self, result: Result) -> Result:
+        """With the links that are followed; the next page of a list is, whatever the list says."""
+        if id(result) not in self.earlier or result.alike is None or result.alike.follow:
+            return result
+        return replace(
+            result, candidates=further(result.candidates, result.settlement.lease.request.depth), duplicates=0
+        )
 
     def settlement(self, result: Result) -> Settlement:
         """A page that is stored and says nothing new counts as such."""

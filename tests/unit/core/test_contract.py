@@ -38,6 +38,43 @@ def test_each_flaw_is_named_with_its_place() -> None:
     assert [reason.partition(":")[0] for reason in sorted(reasons)] == ["price", "tags.1", "title"]
 
 
+def test_all_that_is_missing_or_fits_nowhere_is_named_with_its_place() -> None:
+    schema = {
+        "required": ["title", "shop"],
+        "properties": {
+            "shop": {"required": ["name"]},
+            "price": {"anyOf": [{"type": "number"}, {"type": "object", "required": ["amount"]}]},
+        },
+    }
+    reasons = judge_by_schema(json.dumps(schema))({"shop": {"city": "Bonn"}, "price": "much"})
+    assert set(reasons) == {
+        "title: is required",
+        "shop.name: is required",
+        'price: fits none of anyOf: "much" is not of type "number" | "much" is not of type "object"',
+    }
+
+
+def test_what_is_wrong_with_a_long_value_is_said_behind_it() -> None:
+    (reason,) = judge_by_schema(json.dumps({"properties": {"a": {"enum": [1, 2]}}}))({"a": "x" * 1_000})
+    assert reason.startswith('a: "xxx')
+    assert reason.endswith("is not one of 1 or 2")
+    assert len(reason) <= 300
+
+
+@pytest.mark.parametrize("draft", ["2020-12", "2019-09", "-07", "-06", "-04"])
+def test_all_faults_of_a_schema_are_told_when_it_is_submitted(draft: str) -> None:
+    place = (
+        f"https://json-schema.org/draft/{draft}/schema"
+        if len(draft) > 3
+        else f"http://json-schema.org/draft{draft}/schema#"
+    )
+    schema = {"$schema": place, "type": "strnig", "properties": {"a": {"minimum": "x"}, "b": {"type": "nummer"}}}
+    told = flaws_of({"schema": schema})
+    assert 'properties.a.minimum: "x" is not of type "number"' in told
+    assert "properties.b.type: " in told
+    assert ' type: fits none of anyOf: "strnig" is not' in told
+
+
 def test_reasons_are_few_and_short() -> None:
     reasons = judge_by_schema(json.dumps(BOOK))({"title": "x", "price": 1, "tags": ["N" * 10_000] * 50})
     assert len(reasons) == MAX_REASONS

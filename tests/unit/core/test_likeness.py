@@ -74,3 +74,8 @@ def test_a_job_says_what_becomes_of_duplicates(given: object, values: tuple[int,
 def test_anything_else_is_refused(given: object) -> None:
     with pytest.raises(BadSpec, match="duplicates"):
         read_spec({"urls": ["https://h.example/"], "duplicates": given})
+
+
+def test_a_word_that_duplicates_does_not_know_is_answered_with_those_that_it_does() -> None:
+    with pytest.raises(BadSpec, match="duplicates: there is no 'near': write mark, skip, or settings such as"):
+        read_spec({"urls": ["https://h.example/"], "duplicates": "near"})
