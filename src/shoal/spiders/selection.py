@@ -1,7 +1,7 @@
 """What a selector has found on a page: elements, or texts and attributes that an XPath names.
 
 CSS is asked of selectolax, XPath of lxml, each on a parse of its own. An element that CSS has found is asked for an
-XPath where it stands on its page, by a mirror; for CSS within one that XPath has found, that element is parsed once more.
+XPath where it stands on its page, by a mirror; for CSS within one that XPath has found, that element is parsed again.
 """
 
 from __future__ import annotations
