@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from sqlalchemy.engine import Engine
 
+from shoal.again.grip import Grip
 from shoal.errors import Conflict
+from shoal.frontier import parts as parts_module
 from shoal.frontier.frontier import Frontier
+from shoal.frontier.parts import Claim, Parts
 from shoal.store.extractions import ExtractionState, ExtractionStore, Part
 from shoal.store.items import ItemRow
 from shoal.store.page_rows import PageRow
 from shoal.store.pages import PageStore
 from shoal.store.row_filter import RowFilter
 from tests.contract.api import Desk, page, refused, told
+from tests.waiting import wait_until
 
 SPEC = {"fields": {"title": "h1"}}
 
@@ -109,12 +115,51 @@ def test_a_part_is_one_workers_until_he_is_silent_or_gives_it_back(frontier: Fro
     again = parts.claim()
     assert again is not None
     assert (again.part, again.times) == (first.part, 1)
-    assert parts.hold(again, moved=True)
-    parts.finish(again)
-    assert not parts.hold(again)
+    held = parts.hold(again, moved=True)
+    assert held is not None
+    parts.give_back(first)
+    assert parts.free() == 0, "he has it no more"
+    parts.finish(held)
+    assert parts.hold(held) is None
     parts.drop(7)
     assert parts.known() == []
     assert parts.claim() is None
+
+
+def _claimed(parts: Parts) -> Claim:
+    parts.offer(7, [1])
+    claim = parts.claim()
+    assert claim is not None
+    return claim
+
+
+def test_a_claim_outlives_its_time_while_the_work_goes_on(frontier: Frontier, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts_module, "CLAIM", timedelta(milliseconds=1_500))
+    claim = _claimed(frontier.parts)
+    with Grip(frontier.parts, claim, hold_s=0.02) as grip:
+        wait_until(lambda: grip.claim.until_ms > claim.until_ms + 1_500)
+        assert frontier.parts.claim() is None
+        assert not grip.lost
+        grip.give_back()
+    assert frontier.parts.claim() is not None
+
+
+def test_who_is_stuck_loses_the_part_and_does_not_take_it_from_the_next(
+    frontier: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts_module, "CLAIM", timedelta(milliseconds=500))
+    claim = _claimed(frontier.parts)
+    with Grip(frontier.parts, claim, hold_s=0.02, patience_s=0.0) as grip:
+        wait_until(lambda: frontier.parts.free() == 1)
+        monkeypatch.setattr(parts_module, "CLAIM", timedelta(seconds=60))
+        other = frontier.parts.claim()
+        assert other is not None
+        assert other.times == 2
+        grip.moved()
+        assert grip.lost
+        grip.give_back()
+        assert frontier.parts.free() == 0
+    assert frontier.parts.hold(other) is not None
 
 
 def test_the_api_starts_shows_and_drops_a_version(each: Desk) -> None:

@@ -16,6 +16,7 @@ import structlog
 
 from shoal.again.again import Again
 from shoal.again.archived import ArchivedPages, Heavy
+from shoal.again.grip import Grip
 from shoal.core.versions import with_extraction
 from shoal.errors import FetchError, RowRefused, ShoalError, Unavailable
 from shoal.extract.extractor import extractor_of
@@ -34,8 +35,6 @@ BATCH_BYTES = 32_000_000
 """Of bodies."""
 BATCH_S = 5.0
 """What takes longer is written down in between."""
-HOLD_S = 15.0
-"""Between two words that a part is still worked on."""
 CAUTIOUS_FROM = 3
 """Claims of a part that did not move."""
 OPEN_SEGMENTS = 16
@@ -93,7 +92,6 @@ class Shift:
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._report = ShiftReport()
-        self._held_at = 0.0
 
     def run(self) -> ShiftReport:
         """Work on parts until there is none, or until told to stop; Unavailable says that something is away."""
@@ -112,36 +110,34 @@ class Shift:
         if extraction is None or part is None or extraction.state is not ExtractionState.RUNNING:
             tools.parts.drop(claim.extraction)
             return
-        try:
-            with tools.archive.kept_open(OPEN_SEGMENTS) as archive:
-                done = part.done or self._read(claim, extraction, part, archive)
-        except Unavailable:
-            tools.parts.give_back(claim)
-            raise
-        if not done:
-            tools.parts.give_back(claim)
-            return
+        with Grip(tools.parts, claim) as grip, tools.archive.kept_open(OPEN_SEGMENTS) as archive:
+            try:
+                done = part.done or self._read(grip, extraction, part, archive, cautious=claim.times >= CAUTIOUS_FROM)
+            except Unavailable:
+                grip.give_back()
+                raise
+            if not done:
+                grip.give_back()
+                return
         self._report.parts += 1
         tools.parts.finish(claim)
         if not tools.store.undone(extraction.id):
             tools.again.end(extraction)
 
-    def _read(self, claim: Claim, extraction: Extraction, part: Part, archive: ArchiveReader) -> bool:
+    def _read(self, grip: Grip, extraction: Extraction, part: Part, archive: ArchiveReader, *, cautious: bool) -> bool:
         """True when the part is done; False when it is left to others."""
-        pages = self._pages_of(extraction, archive, cautious=claim.times >= CAUTIOUS_FROM)
+        pages = self._pages_of(extraction, archive, cautious=cautious)
         if pages is None:
             return False
-        self._held_at = time.monotonic()
         while not part.done:
-            batch = self._read_batch(claim, extraction, part, pages)
+            batch = self._read_batch(grip, extraction, part, pages)
             if batch is None:
                 return False
             moved = self._write(extraction, part, batch)
             if moved is None:
                 return False
             part = moved
-            self._tools.parts.hold(claim, moved=True)
-            self._held_at = time.monotonic()
+            grip.moved()
         return True
 
     def _pages_of(self, extraction: Extraction, archive: ArchiveReader, *, cautious: bool) -> ArchivedPages | None:
@@ -160,7 +156,7 @@ class Shift:
             return None
         return ArchivedPages(spec, archive, self._tools.heavy, cautious=cautious)
 
-    def _read_batch(self, claim: Claim, extraction: Extraction, part: Part, pages: ArchivedPages) -> _Batch | None:
+    def _read_batch(self, grip: Grip, extraction: Extraction, part: Part, pages: ArchivedPages) -> _Batch | None:
         """The next pages of a part; None when nothing was read because the worker stops, or the part is gone."""
         batch = _Batch()
         rows = self._tools.pages.pages_after(extraction.job, part.first_id - 1, BATCH_PAGES)
@@ -169,10 +165,9 @@ class Shift:
                 break
             if batch.is_full or self._tools.stopped():
                 return batch if batch.upto else None
-            if time.monotonic() - self._held_at > HOLD_S:
-                if not self._tools.parts.hold(claim):
-                    return None
-                self._held_at = time.monotonic()
+            if grip.lost:
+                return None
+            grip.stir()
             if page.redirect is None:
                 self._take(extraction, page, pages, batch)
             batch.upto = number

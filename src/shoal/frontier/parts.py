@@ -9,7 +9,7 @@ again from there (`offer`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import cast
 
@@ -18,7 +18,7 @@ import redis
 from shoal.frontier.scripts import Scripts, translated_errors
 from shoal.frontier.wire import ms
 
-CLAIM = timedelta(seconds=60)
+CLAIM = timedelta(seconds=10)
 """Who is silent for longer has lost his part to others."""
 LOOKED_AT = 50
 """Extractions among which a part is looked for."""
@@ -34,6 +34,8 @@ class Claim:
     part: int
     times: int
     """That it was claimed since it last moved; more than once says that somebody died over it."""
+    until_ms: int
+    """It is his till then, on Redis' clock; and by it he is told from who claims it later."""
 
 
 class Parts:
@@ -61,13 +63,18 @@ class Parts:
         answer = self._scripts.call("claim_part", [ms(CLAIM), LOOKED_AT])
         return Claim(*map(int, answer)) if answer else None
 
-    def hold(self, claim: Claim, *, moved: bool = False) -> bool:
-        """The caller still works on it; False when it is not to be done any more."""
-        return bool(self._scripts.call("hold_part", [claim.extraction, claim.part, ms(CLAIM), int(moved)]))
+    def hold(self, claim: Claim, *, moved: bool = False) -> Claim | None:
+        """The caller still works on it; None when somebody else does, or it is not to be done any more."""
+        until_ms = self._hold(claim, CLAIM, moved=moved)
+        return replace(claim, until_ms=until_ms) if until_ms else None
 
     def give_back(self, claim: Claim) -> None:
         """Somebody else may go on; it was no accident."""
-        self._scripts.call("hold_part", [claim.extraction, claim.part, 0, 1])
+        self._hold(claim, timedelta(), moved=True)
+
+    def _hold(self, claim: Claim, how_long: timedelta, *, moved: bool) -> int:
+        args = [claim.extraction, claim.part, claim.until_ms, ms(how_long), int(moved)]
+        return int(self._scripts.call("hold_part", args))
 
     def finish(self, claim: Claim) -> None:
         """The part is done."""
