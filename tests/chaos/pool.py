@@ -1,6 +1,8 @@
-"""The processes in which pages are fetched."""
+"""The processes of a home: those in which pages are fetched, and the embedded server."""
 
 from __future__ import annotations
+
+import subprocess
 
 import psutil
 
@@ -17,6 +19,21 @@ def pool_processes(shoal: Shoal) -> list[psutil.Process]:
     workers = worker_processes(shoal)
     pids, parents = {process.pid for process in workers}, {process.ppid() for process in workers}
     return [process for process in workers if process.ppid() in pids and process.pid not in parents]
+
+
+def kill_whole(worker: subprocess.Popen[str]) -> None:
+    """A worker with all its processes, the supervisor first, so that nobody has the time to clean up."""
+    family = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(recursive=True)]
+    for process in family:
+        process.suspend()
+    for process in family:
+        process.kill()
+
+
+def embedded_redis(shoal: Shoal) -> psutil.Process:
+    """The server that a home has started for itself."""
+    (server,) = [process for process in shoal.processes() if process.name() in ("redis-server", "valkey-server")]
+    return server
 
 
 def _is_worker(process: psutil.Process) -> bool:

@@ -6,10 +6,9 @@ import subprocess
 from collections import Counter
 from datetime import timedelta
 
-import psutil
 import pytest
 
-from tests.chaos.pool import pool_processes
+from tests.chaos.pool import embedded_redis, kill_whole, pool_processes
 from tests.command import Shoal
 from tests.long import LONG
 from tests.site.generated import LinkedSite
@@ -24,15 +23,6 @@ IN_FLIGHT = 128
 
 def _crawl(site: Server, *options: str) -> tuple[str, ...]:
     return ("crawl", site.url, "--rate", RATE, "--parallel", "64", "--no-robots", "--json", "--quiet", *options)
-
-
-def _kill_all(worker: subprocess.Popen[str]) -> None:
-    """The supervisor first, so that nobody has the time to clean up."""
-    family = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(recursive=True)]
-    for process in family:
-        process.suspend()
-    for process in family:
-        process.kill()
 
 
 def _finish(process: subprocess.Popen[str]) -> str:
@@ -69,7 +59,7 @@ def test_kill_9_of_a_whole_worker_leaves_its_work_to_another(shoal: Shoal, momen
     with serve(LinkedSite(pages=PAGES, links=30, size=2_000)) as site:
         with shoal.running("worker") as victim, shoal.running(*_crawl(site, "--workers", "1")) as process:
             wait_until(lambda: len(site.hits) > PAGES * moment, within=timedelta(seconds=60))
-            _kill_all(victim)
+            kill_whole(victim)
             out = _finish(process)
         _check_exactly_once(shoal, site, out, most_repeats=2 * IN_FLIGHT)
 
@@ -79,7 +69,6 @@ def test_kill_9_of_redis_pauses_the_crawl_and_loses_nothing(shoal: Shoal, moment
     with serve(LinkedSite(pages=PAGES, links=30, size=2_000)) as site:
         with shoal.running(*_crawl(site, "--workers", "1")) as process:
             wait_until(lambda: len(site.hits) > PAGES * moment, within=timedelta(seconds=60))
-            (server,) = [p for p in shoal.processes() if p.name() in ("redis-server", "valkey-server")]
-            server.kill()
+            embedded_redis(shoal).kill()
             out = _finish(process)
         _check_exactly_once(shoal, site, out, most_repeats=2 * IN_FLIGHT)
