@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -20,13 +20,13 @@ from tests.site.generated import LinkedSite
 from tests.site.server import Server, serve
 from tests.waiting import wait_until
 
-PAGES = 6_000 if LONG else 1_500
+PAGES = 4_000 if LONG else 1_500
 MOMENTS = (0.2, 0.5, 0.8) if LONG else (0.3,)
 TAKEN = ("--field", "title=h1", "--field", "price:money=.price", "--field", "links[]=a@href", "--take", "markdown")
 FAST = ("--rate", "unlimited", "--no-robots", "--workers", "2")
-SOON = timedelta(seconds=120)
-TAKEN_UP_S = 50.0
-"""A claim of ten seconds, a second until somebody looks, and what is left to do on a busy machine."""
+SOON = timedelta(seconds=600 if LONG else 120)
+TAKEN_UP_S = 40.0
+"""More than undisturbed: a claim of ten seconds, a second until somebody looks, and processes started anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class Archive:
     job: str
     asked: int
     """Requests that the site had before any extraction."""
+    took_s: float
+    """An extraction that nobody disturbed."""
 
     def extract(self, version: str, *options: str) -> tuple[str, ...]:
         return ("extract", self.job, *TAKEN, "--as", version, "--json", "--quiet", *options)
@@ -71,9 +73,9 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Generator[Archive]:
         shoal = Shoal(home.home, (("SHOAL_LEASE_SECONDS", "3"),))
         crawled = shoal.run("crawl", site.url, *FAST, "--json", "-q")
         assert crawled.code == 0, crawled.err
-        made = Archive(shoal, site, crawled.json["job"], len(site.hits))
-        _check_all(shoal.run(*made.extract("v2", "--workers", "2")))
-        yield made
+        made, began = Archive(shoal, site, crawled.json["job"], len(site.hits), 0.0), time.monotonic()
+        _check_all(shoal.run(*made.extract("v2", "--workers", "2"), timeout_s=SOON.total_seconds()))
+        yield replace(made, took_s=time.monotonic() - began)
 
 
 def _check_all(done: Done) -> None:
@@ -103,7 +105,7 @@ def test_kill_9_of_all_processes_that_extract_loses_and_doubles_nothing(archive:
             reader.kill()
         killed_at = time.monotonic()
         _finish(process)
-        assert time.monotonic() - killed_at < TAKEN_UP_S
+        assert time.monotonic() - killed_at < archive.took_s + TAKEN_UP_S
     _check_as_if_undisturbed(archive, version)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 import pytest
@@ -266,6 +267,53 @@ def test_links_of_rendered_pages_are_found_again(
     rows = [row for row in each.platform.pages.pages(job) if row.redirect is None]
     assert {row.engine for row in rows} == {"browser"}
     assert all(row.archive and row.capture("document") for row in rows)
+
+
+class EchoWeb(Web):
+    """A site that says five things again and again, with a word changed; each page has a leaf of its own."""
+
+    def _body(self, target: str) -> bytes:
+        n = self.number(target)
+        if n is None:
+            return b"<h1>a leaf</h1>"
+        words = Random(n % 5).choices([f"word{number}" for number in range(500)], k=400)
+        text = " ".join([*words[:200], f"page{n}", *words[200:]])
+        links = [f"/from/{n}", *(f"/p/{child}" for child in (2 * n + 1, 2 * n + 2) if child < self.pages)]
+        anchors = "".join(f'<a href="{link}">x</a>' for link in links)
+        return f"<body><main><p>{text}</p></main>{anchors}</body>".encode()
+
+    def number(self, target: str) -> int | None:
+        digits = "0" if target == "/" else target.removeprefix("/p/")
+        return int(digits) if digits.isdigit() else None
+
+
+@pytest.mark.parametrize("moment", [1, 7, 30])
+@pytest.mark.parametrize("follow", [True, False])
+def test_what_earlier_pages_say_is_known_again(each: Desk, small: None, moment: int, follow: bool) -> None:
+    web = EchoWeb()
+    job = _crawl(each, duplicates={"distance": 7, "follow": follow})
+    each.work(web.visit(each), at_most=moment)
+    known = _alike(each, job)
+    _flush(each)
+    _recover(each)
+    assert _alike(each, job) == known
+    each.work(web.visit(each))
+    assert Counter(web.asked).most_common(1)[0][1] == 1
+    rows = {row.url.removeprefix(HOST): row for row in each.platform.pages.pages(job)}
+    first: dict[int, int] = {}
+    for target, row in rows.items():
+        n = web.number(target)
+        if n is not None:
+            assert row.duplicate_of == first.get(n % 5)
+            assert (f"/from/{n}" in rows) is (follow or n % 5 not in first)
+            first.setdefault(n % 5, row.fingerprint)
+    assert len(first) == 5
+    assert _status(each, job).reasons["done:duplicate"] == sum(row.duplicate_of is not None for row in rows.values())
+    assert _status(each, job).counters.reconciles
+
+
+def _alike(desk: Desk, job: str) -> dict[str, str]:
+    return cast(Any, _client(desk)).hgetall(f"{desk.platform.settings.prefix}:alike:{job}")
 
 
 def test_links_are_removed_with_their_job(each: Desk, web: Web) -> None:
