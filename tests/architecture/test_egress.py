@@ -82,6 +82,7 @@ LEAVES = (
     leave("__init__.py", "import_module importlib", "imports what spiders are made of when they are used"),
     leave("spiders/page.py", "lxml", "parses pages, and is given no addresses"),
     leave("spiders/selection.py", "lxml", "likewise"),
+    leave("spiders/mirror.py", "lxml", "makes elements, and parses nothing"),
     leave("spiders/run.py", "pydantic_core", "makes plain values of items"),
     leave("testing.py", "mimetypes", "knows types of files by their names"),
     leave("extract/apart.py", "subprocess ctypes", "parses pages in another process, which it shuts in"),

@@ -162,9 +162,10 @@ def by_field(before: Iterable[ItemRow], after: Iterable[ItemRow], name: str) -> 
 
 
 def _packed(side: int, name: str, item: ItemRow) -> tuple[Any, ...]:
-    value = item.data.get(name)
-    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**63
-    key = orjson.dumps(int(value) if whole else value, option=orjson.OPT_SORT_KEYS).decode()
+    value: Any = item.data.get(name)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+        value = int(value)
+    key = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
     row = orjson.dumps([item.job, item.fingerprint, item.number, item.url, item.data, item.version])
     return side, key, item.fingerprint, item.number, row
 

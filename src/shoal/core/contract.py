@@ -137,7 +137,7 @@ def judge_by_model(model: type[BaseModel]) -> Judge:
     return judge
 
 
-def _faults(schema: Mapping[str, Any]) -> Reasons:
+def _faults(schema: dict[str, Any]) -> Reasons:
     """Of the schema itself, as far as the schema of schemas knows them."""
     validator = jsonschema_rs.validator_cls_for(schema)
     if validator not in _DRAFTS:
