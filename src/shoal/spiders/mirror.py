@@ -91,7 +91,9 @@ def as_node(element: Any) -> LexborNode | None:
 def _element(node: LexborNode, above: Any) -> Any:
     tag = _tag(node.tag or "")
     given = {name: _fit(value or "") for name, value in node.attributes.items() if _is_name(name)}
-    element: Any = etree.Element(tag, given) if above is None else etree.SubElement(above, tag, given)
+    element = etree.Element(tag, given)
+    if above is not None:
+        above.append(element)
     return element
 
 
