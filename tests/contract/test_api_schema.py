@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import schemathesis
+from hypothesis import strategies as st
 from schemathesis import Case, HookContext, engine
 from schemathesis.config import SchemathesisConfig
 from schemathesis.core.failures import Failure
@@ -33,12 +34,22 @@ URL = "http://shop.example/"
 MEANING = frozenset(
     {
         *("cursor", "url", "urls", "host", "hosts", "trusted", "allow", "deny", "fields", "headers", "proxies", "pool"),
-        *("browser", "each", "next", "since", "sitemaps", "contract", "output", ""),
+        *("browser", "each", "next", "contract.model", "output.to", ""),
     }
 )
 """Fields of which no schema can say what fits: a cursor that was given, what is a URL, a host, a regular expression, a
-selector, a pool of proxies that there is, one thing to do in a browser, a JSON Schema, a moment, a place for results,
-what the operator allows; and whether a job has something to fetch at all."""
+selector, a pool of proxies or a model that there is, one thing to do in a browser, what the operator allows; and
+whether a job has something to fetch at all."""
+FORMATS = {
+    "selector": ("a.next", "li.next > a", "//a[@rel='next']", ""),
+    "css": (".card", "ul > li:nth-child(2)", "a[href]"),
+    "xpath": ("//li", "//div[@class='card']"),
+    "jmespath": ("items", "items[?in_stock].offers[]"),
+    "linked-data": ("Product", "Product.offers"),
+    "short-rule": (".card", "xpath: //li", "json:items", "jsonld:Product"),
+    "web-url": ("https://shop.example/sitemap.xml", "http://shop.example/feed"),
+}
+"""Words for texts that no pattern describes, and some that are such."""
 SOCKET_OPTIONS = ("max_redirects", "verify", "cert")
 
 
@@ -72,6 +83,8 @@ def document(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> BaseSchema:
     schema = schemathesis.openapi.from_wsgi(
         "/openapi/openapi.json", desk.app, config=config, headers={"X-API-Key": key}
     )
+    for name, texts in FORMATS.items():
+        schemathesis.openapi.format(name, st.sampled_from(texts))
     schema.hook("filter_failure")(_is_a_failure)
     _leave_out_socket_options(monkeypatch)
     return schema
@@ -81,7 +94,11 @@ def _is_a_failure(_context: HookContext, failure: Failure, _case: Case, response
     """A value that fits the schema may still mean nothing: then the answer names it."""
     if not isinstance(failure, RejectedPositiveData) or response.status_code != 422:
         return True
-    return not {error["field"].partition(".")[0] for error in response.json()["errors"]} <= MEANING
+    return not all(_means_something(error["field"]) for error in response.json()["errors"])
+
+
+def _means_something(place: str) -> bool:
+    return place in MEANING or any(place.startswith(f"{field}.") for field in MEANING if field)
 
 
 def _leave_out_socket_options(monkeypatch: pytest.MonkeyPatch) -> None:

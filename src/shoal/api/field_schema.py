@@ -10,17 +10,47 @@ from shoal.core.rules import TAKES
 
 _TEXT = {"type": "string", "minLength": 1, "maxLength": MAX_EXPRESSION_CHARS}
 _SOURCES: dict[str, Any] = {
-    "css": {**_TEXT, "description": "A CSS selector."},
-    "xpath": {**_TEXT, "description": "An XPath 1.0 expression."},
-    "json": {**_TEXT, "description": "A JMESPath in a JSON answer, or in the text that css or xpath finds."},
-    "jsonld": {**_TEXT, "description": "A type of JSON-LD and the way from it: `Product.offers.price`."},
-    "microdata": {**_TEXT, "description": "The same for microdata."},
-    "opengraph": {**_TEXT, "description": "A property: `title`, `image`, `product:price:amount`."},
+    "css": {**_TEXT, "format": "css", "description": "A CSS selector."},
+    "xpath": {**_TEXT, "format": "xpath", "description": "An XPath 1.0 expression."},
+    "json": {
+        **_TEXT,
+        "format": "jmespath",
+        "description": "A JMESPath in a JSON answer, or in the text that css or xpath finds.",
+    },
+    "jsonld": {
+        **_TEXT,
+        "format": "linked-data",
+        "description": "A type of JSON-LD and the way from it: `Product.offers.price`.",
+    },
+    "microdata": {**_TEXT, "format": "linked-data", "description": "The same for microdata."},
+    "opengraph": {
+        **_TEXT,
+        "format": "linked-data",
+        "description": "A property: `title`, `image`, `product:price:amount`.",
+    },
 }
 _EACH: dict[str, Any] = {
     "anyOf": [
-        {**_TEXT, "maxLength": MAX_EXPRESSION_CHARS + len("microdata:")},
-        {"type": "object", "properties": _SOURCES, "additionalProperties": False, "minProperties": 1},
+        {**_TEXT, "maxLength": MAX_EXPRESSION_CHARS + len("microdata:"), "format": "short-rule"},
+        {
+            "type": "object",
+            "properties": _SOURCES,
+            "additionalProperties": False,
+            "minProperties": 1,
+            "maxProperties": 1,
+        },
+        {
+            "type": "object",
+            "properties": {name: _SOURCES[name] for name in ("css", "json")},
+            "additionalProperties": False,
+            "required": ["css", "json"],
+        },
+        {
+            "type": "object",
+            "properties": {name: _SOURCES[name] for name in ("xpath", "json")},
+            "additionalProperties": False,
+            "required": ["xpath", "json"],
+        },
     ]
 }
 _RULE: dict[str, Any] = {

@@ -10,9 +10,21 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema, model_validator
 
 from shoal.api.field_schema import EACH_SCHEMA, FIELDS_SCHEMA
+from shoal.api.job_schema import (
+    CONTRACT_SCHEMA,
+    EACH_HAS_FIELDS,
+    NEXT_SCHEMA,
+    OUTPUT_SCHEMA,
+    SINCE_SCHEMA,
+    SITEMAPS_SCHEMA,
+    TOGETHER,
+)
 from shoal.core.browsing import Browsing
+from shoal.core.contract import Contract
 from shoal.core.model import Engine, JobState, Lane
+from shoal.core.output import Output
 from shoal.core.proxies import PoolName
+from shoal.core.sitemaps import Since, Sitemaps
 from shoal.core.spec import Duration, JobSpec, Keep, Label, Parallel, Rate, Size
 from shoal.core.versions import NAME as VERSION_NAME
 
@@ -232,6 +244,7 @@ def _describe(schema: dict[str, Any]) -> None:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
             words = cast(ast.Constant, text.value).value
             schema["properties"][field.target.id]["description"] = inspect.cleandoc(str(words))
+    schema["allOf"] = TOGETHER
     schema["examples"] = [
         {
             "urls": ["https://books.example/"],
@@ -253,8 +266,13 @@ class JobBody(JobSpec):
 
     model_config = ConfigDict(json_schema_extra=_describe)
 
+    sitemaps: Annotated[Sitemaps, WithJsonSchema(SITEMAPS_SCHEMA)] = False
+    since: Annotated[Since | None, WithJsonSchema(SINCE_SCHEMA)] = None
+    next: Annotated[str, WithJsonSchema(NEXT_SCHEMA)] = ""
     each: Each = None
     fields: Fields = Field(default_factory=dict, validate_default=True)
+    contract: Annotated[Contract | None, WithJsonSchema(CONTRACT_SCHEMA)] = None
+    output: Annotated[Output | None, WithJsonSchema(OUTPUT_SCHEMA)] = Field(default=None, repr=False)
     headers: dict[str, Text] = Field(default_factory=dict, max_length=50)
     hosts: tuple[str, ...] = Field(default=(), max_length=1_000)
     trusted: tuple[str, ...] = Field(default=(), max_length=1_000)
@@ -313,6 +331,8 @@ class ReplayBody(Exact):
 
 class ScrapeBody(Exact):
     """One page, now."""
+
+    model_config = ConfigDict(json_schema_extra={"allOf": [EACH_HAS_FIELDS]})
 
     url: str = Field(max_length=8_192)
     name: Name = ""

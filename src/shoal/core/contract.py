@@ -7,6 +7,7 @@ items from strangers: nothing is looked up elsewhere, patterns are searched in l
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from itertools import islice
@@ -35,6 +36,7 @@ _DRAFTS: Mapping[Any, str] = {
     jsonschema_rs.Draft202012Validator: "https://json-schema.org/draft/2020-12/schema",
 }
 """The schemas of schemas."""
+_SHARE = re.compile(r"(?P<number>[0-9]{1,3}(\.[0-9]{1,6})?)\s*(?P<percent>%?)")
 
 Reasons = tuple[str, ...]
 Judge = Callable[[Mapping[str, Any]], Reasons]
@@ -45,11 +47,9 @@ def _read_share(value: object) -> object:
     """`5%` or `0.05`."""
     if not isinstance(value, str):
         return no_boolean(value)
-    number = value.strip()
-    try:
-        return float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
-    except ValueError:
-        raise ValueError("write a share such as 5% or 0.05") from None
+    if not (match := _SHARE.fullmatch(value.strip())):
+        raise ValueError("write a share such as 5% or 0.05")
+    return float(match["number"]) / (100 if match["percent"] else 1)
 
 
 Share = Annotated[float, BeforeValidator(_read_share), Field(ge=0, le=1)]

@@ -40,7 +40,7 @@ def _read_since(value: object) -> object:
         return value.isoformat()
     if isinstance(value, str):
         try:
-            read_moment(value, time.time())
+            _iso(read_moment(value, time.time()))
         except (ValueError, OverflowError):
             raise ValueError("write a date or time, such as 2026-01-01, or an age, such as 7d") from None
     return value
@@ -54,8 +54,12 @@ def dated(spec: JobSpec, now_s: float) -> JobSpec:
     """The job with a time in place of an age: whoever reads its sitemaps later draws the same line."""
     if spec.since is None:
         return spec
-    at = datetime.fromtimestamp(read_moment(spec.since, now_s) / 1000, UTC)
-    return spec.model_copy(update={"since": at.isoformat(timespec="milliseconds")})
+    return spec.model_copy(update={"since": _iso(read_moment(spec.since, now_s))})
+
+
+def _iso(moment_ms: int) -> str:
+    """Raises what is beyond all years."""
+    return datetime.fromtimestamp(moment_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def asks_robots(spec: JobSpec, request: Request) -> bool:
