@@ -13,7 +13,8 @@ from shoal.core.job_status import Counters, JobStatus
 from shoal.core.model import JobState
 from shoal.core.output import Allowed, OutputSettings
 from shoal.core.spec import JobSpec
-from shoal.output import delivery
+from shoal.output import delivery, owner
+from shoal.output import runs as known_runs
 from shoal.output.delivery import Deliverer
 from shoal.store.database import open_database
 from shoal.store.deliveries import Deliveries, DeliveryState
@@ -21,11 +22,14 @@ from shoal.store.items import ItemRow
 from shoal.store.jobs import JobStore, NewJob
 from shoal.store.pages import PageStore
 
+GRACE_S = 3
+
 
 def main() -> None:
     database, target, runs, rows = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    delivery.OWNED = timedelta(0)  # who was killed is followed at once
+    owner.OWNED = timedelta(0)  # who was killed is followed at once
     delivery.PART_ROWS = max(1, rows // 4)
+    known_runs.GRACE_S = GRACE_S  # old runs are removed while readers read
     engine = open_database(database)
     jobs, pages, deliveries = JobStore(engine), PageStore(engine), Deliveries(engine)
     deliverer = Deliverer(jobs, pages, deliveries, _now_ms, Allowed())
@@ -46,7 +50,7 @@ def _make(jobs: JobStore, pages: PageStore, job: str, number: int, target: str, 
         ItemRow(job, place, 0, f"http://shop.example/{place}", {"run": number, "n": place}) for place in range(rows)
     ]
     pages.write([], items, [])
-    output = OutputSettings(to=target, format="jsonl")
+    output = OutputSettings(to=target, format="jsonl", keep=2)
     jobs.create(NewJob(job, JobSpec(fields={"run": "h1", "n": ".n"}, output=output), 1_000 + number))
 
 

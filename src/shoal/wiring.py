@@ -13,6 +13,7 @@ from sqlalchemy.engine import Engine
 from shoal.again.again import Again
 from shoal.chores import Repairs
 from shoal.control import Control, Ending
+from shoal.core.spec import JobSpec
 from shoal.embedded import hold_embedded
 from shoal.errors import RedisUnavailable, StoreUnavailable
 from shoal.field_stats import FieldStats
@@ -45,7 +46,7 @@ from shoal.store.epochs import Epochs
 from shoal.store.extractions import ExtractionStore
 from shoal.store.folders import ArchiveFolders
 from shoal.store.host_limits import HostLimits
-from shoal.store.jobs import JobStore
+from shoal.store.jobs import JobRow, JobStore
 from shoal.store.ledger import Ledger
 from shoal.store.orphans import Orphans, owner_of
 from shoal.store.pages import PageStore
@@ -106,8 +107,7 @@ class Platform:
         reconciler = Reconciler(frontier, watch, pages, ended, ending, ring, lambda job: way.begin(job, force=True))
         leftovers = Leftovers(Orphans(engine), folders, archive, Repairs(frontier.audit))
         deliveries = Deliveries(engine)
-        may_publish = contract_kept(pages, lambda job, version: extractions.choose(job.id, job.spec, version).spec)
-        deliverer = Deliverer(jobs, pages, deliveries, frontier.audit.now_ms, settings.allowed_outputs, may_publish)
+        deliverer = _deliverer(settings, frontier, jobs, pages, extractions, deliveries)
         field_stats = FieldStats(frontier, jobs, pages, Tallies(engine))
         housekeeper = Housekeeper(
             *(frontier, jobs, intake, ending, hosts, ledger, keeping, recovery, reconciler, leftovers, retention),
@@ -131,6 +131,21 @@ class Platform:
         self.watch.close_connections()
         self.rebuild.close_connections()
         self.engine.dispose()
+
+
+def _deliverer(
+    settings: Settings,
+    frontier: Frontier,
+    jobs: JobStore,
+    pages: PageStore,
+    extractions: ExtractionStore,
+    deliveries: Deliveries,
+) -> Deliverer:
+    def spec_of(job: JobRow, version: str) -> JobSpec:
+        return extractions.choose(job.id, job.spec, version).spec
+
+    bounds = (settings.allowed_outputs, contract_kept(pages, spec_of), spec_of)
+    return Deliverer(jobs, pages, deliveries, frontier.audit.now_ms, *bounds)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from shoal.core import (
     field,
     json_text,
     likeness,
+    output,
     pagination,
     pattern,
     rules,
@@ -22,6 +23,7 @@ from shoal.core.browsing import Browsing
 from shoal.core.spec import JobSpec
 from shoal.extract import allowance, apart, content, elements, linked, listing, metadata, next_page, outline, page
 from shoal.fetch import answers, decode, guard, http, lookups
+from shoal.output import delivery, owner, runs
 from shoal.render import actions, deadline, notebook, port, request_head, shots, traffic
 from shoal.spiders import follow, run
 from shoal.worker import reader, reading
@@ -33,8 +35,9 @@ LISTING = (elements, listing, next_page, pagination, template)
 CONTENT = (content, likeness, metadata, outline)
 TAKING = (field, allowance, linked, convert, expressions, json_text, rules)
 FETCHING = (answers, decode, guard, http, lookups, reader, reading)
+DELIVERING = (output, delivery, owner, runs)
 SPIDERS = (spidering, follow, run)
-MODULES = (*LISTING, pattern, url, page, *CONTENT, *TAKING, apart, *FETCHING, *SPIDERS, *RENDERING)
+MODULES = (*LISTING, pattern, url, page, *CONTENT, *TAKING, apart, *FETCHING, *SPIDERS, *RENDERING, *DELIVERING)
 
 
 def _value(text: str) -> float:

@@ -17,6 +17,8 @@ from shoal.store.database import open_database
 from tests.contract.api import Desk, a_desk
 from tests.contract.databases import DATABASES, a_database
 from tests.contract.keyspace import clear, leaks, read_keys, wrong_depths
+from tests.contract.places import Target, a_bucket, a_folder
+from tests.s3 import S3
 
 _numbers = itertools.count(1)
 
@@ -72,3 +74,14 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Engine]:
     engine = open_database(a_database(request, tmp_path))
     yield engine
     engine.dispose()
+
+
+@pytest.fixture(params=["folder", "s3"])
+def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
+    """A place for deliveries."""
+    if request.param == "folder":
+        return a_folder(tmp_path / "out")
+    server: S3 = request.getfixturevalue("s3")
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    return a_bucket(server)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Generator
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -13,87 +13,24 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from shoal.core.model import Lease
+from shoal.core.output import TablePlace
+from shoal.errors import PlaceUnavailable
 from shoal.output import delivery as delivering
 from shoal.output.delivery import Deliverer
 from shoal.store.deliveries import Delivery, DeliveryState
 from shoal.store.items import ItemRow
-from shoal.worker.result import Result
 from tests.contract.api import Desk, a_desk, flaws, page, told
-from tests.duck import query
+from tests.contract.places import FIELDS, URL, Target, a_job, rows, take, the_delivery
 from tests.postgres import Postgres
-from tests.s3 import S3
 from tests.waiting import wait_until
-
-URL = "http://shop.example/"
-FIELDS = {"title": "h1", "price": ".price"}
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A place, as a job names it and as a reader sees it."""
-
-    url: str
-    read: Callable[[str], bytes]
-    names: Callable[[], list[str]]
-
-    def latest(self) -> dict[str, Any]:
-        return json.loads(self.read("latest.json"))
-
-
-@pytest.fixture(params=["folder", "s3"])
-def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
-    if request.param == "folder":
-        root = tmp_path / "out"
-        root.mkdir()
-        return Target(
-            f"file://{root}/",
-            lambda name: (root / name).read_bytes(),
-            lambda: sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()),
-        )
-    server: S3 = request.getfixturevalue("s3")
-    for name, value in server.environment.items():
-        monkeypatch.setenv(name, value)
-    bucket = server.new_bucket()
-    return Target(
-        f"s3://{bucket}/books/",
-        lambda name: server.get(bucket, f"books/{name}"),
-        lambda: [key.removeprefix("books/") for key in server.keys(bucket)],
-    )
 
 
 @pytest.fixture
 def desk(valkey_url: str, tmp_path: Path) -> Generator[Desk]:
     """One whose operator allows every place of these tests."""
-    allowed = f"file://{tmp_path}/,{','.join(f's3://bucket-{number}/' for number in range(1, 60))}"
+    allowed = f"file://{tmp_path}/,{','.join(f's3://bucket-{number}/' for number in range(1, 200))}"
     with a_desk(valkey_url, tmp_path, outputs=allowed) as desk:
         yield desk
-
-
-def take(lease: Lease) -> Result:
-    number = int(str(lease.request.url).rpartition("/")[2])
-    return page(lease, item={"title": f"Book {number}", "price": number / 2})
-
-
-def a_job(desk: Desk, output: Any, count: int = 5, **settings: Any) -> str:
-    return desk.submit(*(f"{URL}{number}" for number in range(count)), fields=FIELDS, output=output, **settings)
-
-
-def the_delivery(desk: Desk, job: str) -> Delivery:
-    (found,) = desk.platform.deliveries.of_job(job)
-    return found
-
-
-def rows(target: Target, folder: Path) -> list[dict[str, Any]]:
-    """What a reader sees who follows the pointer."""
-    found: list[dict[str, Any]] = []
-    for part in target.latest()["parts"]:
-        content = target.read(part["path"])
-        assert len(content) == part["bytes"]
-        file = folder / "read.parquet"
-        file.write_bytes(content)
-        found += query(f"SELECT * FROM '{file}'").rows
-    return found
 
 
 def test_a_set_is_published_when_the_job_has_ended(desk: Desk, target: Target, tmp_path: Path) -> None:
@@ -150,7 +87,7 @@ def test_what_a_job_finds_after_its_end_is_published_too(desk: Desk, target: Tar
     desk.platform.jobs.reopen(row.status, row.status.ended_ms)
     desk.platform.deliverer.work()
     assert "Late" in {row["title"] for row in rows(target, tmp_path)}
-    assert the_delivery(desk, job).round == 2
+    assert target.latest()["order"][2] == the_delivery(desk, job).round == 1
 
 
 def test_the_pointer_never_goes_back(desk: Desk, target: Target) -> None:
@@ -160,7 +97,8 @@ def test_the_pointer_never_goes_back(desk: Desk, target: Target) -> None:
     desk.platform.deliverer.deliver(the_delivery(desk, newer).id)
     desk.platform.deliverer.deliver(the_delivery(desk, older).id)
     assert target.latest()["run"] == newer
-    assert "newer" in the_delivery(desk, older).error
+    found = the_delivery(desk, older)
+    assert (found.state, "newer run" in found.error) == (DeliveryState.SUPERSEDED, True)
 
 
 def test_parts_come_by_the_clock_however_often_it_is_looked_in_between(
@@ -266,7 +204,7 @@ def test_over_the_api_only_what_the_operator_allows(valkey_url: str, tmp_path: P
     with a_desk(valkey_url, tmp_path, outputs=f"file://{tmp_path}/ok/") as desk:
         for output in ("s3://any/x/", f"file://{tmp_path}/", "file:///etc/", "postgresql://me:hunter2@10.0.0.1/a/b"):
             answer = desk.post("jobs", {"urls": [URL], "output": output})
-            assert "SHOAL_OUTPUTS" in flaws(answer)["output"]
+            assert "SHOAL_OUTPUTS" in flaws(answer)["output.to"]
             assert "hunter2" not in answer.get_data(as_text=True)
         assert desk.submit(URL, output=f"file://{tmp_path}/ok/here/")
 
@@ -312,7 +250,23 @@ def database(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"postgresql://{url.username}@/{url.database}"
 
 
-def table_desk(valkey_url: str, tmp_path: Path) -> Any:
+OPTIONS = (
+    *("sslkey=/etc/key", "sslcert=/etc/cert", "sslrootcert=/etc/passwd", "sslcrl=/etc/crl", "passfile=/etc/shadow"),
+    *("service=prod", "servicefile=/etc/services", "options=-c%20search_path=x", "hostaddr=10.0.0.1", "host=/tmp"),
+    *("krbsrvname=x", "gsslib=x", "sslpassword=x", "requirepeer=x", "sslkeylogfile=/tmp/keys"),
+)
+
+
+class Broken:
+    """A table that is not there."""
+
+    visible_at_once = True
+
+    def prepare(self, *, last: bool) -> None:
+        raise PlaceUnavailable("not there")
+
+
+def table_desk(valkey_url: str, tmp_path: Path) -> AbstractContextManager[Desk]:
     return a_desk(valkey_url, tmp_path)
 
 
@@ -369,6 +323,81 @@ def test_a_table_without_an_index_on_the_key_says_so(valkey_url: str, tmp_path: 
         desk.work(take)
         desk.platform.deliverer.work()
         assert "no unique index on url, number" in the_delivery(desk, job).error
+
+
+def test_names_that_differ_in_case_only_are_told_before_a_table_is_made(
+    valkey_url: str, tmp_path: Path, database: str
+) -> None:
+    """A spider or JSON-LD names its parts as it likes: what cannot be told at submission is told before the table."""
+    with table_desk(valkey_url, tmp_path) as desk:
+        job = submit_here(desk, f"{database}/books")
+        desk.work(lambda lease: page(lease, item={"title": "a", "Title": "b"}))
+        desk.platform.deliverer.work()
+        found = the_delivery(desk, job)
+        assert found.state is DeliveryState.RETRYING
+        assert "'title' and 'Title' differ in case only" in found.error
+    assert selected(database, "SELECT to_regclass('books')") == [(None,)]
+
+
+def test_names_that_no_table_can_have_as_they_are_fit_the_table_of_the_run_before(
+    valkey_url: str, tmp_path: Path, database: str
+) -> None:
+    with table_desk(valkey_url, tmp_path) as desk:
+        for _ in range(2):
+            job = submit_here(desk, f"{database}/books")
+            desk.work(lambda lease: page(lease, item={"a\x00b": "c", "": "d"}))
+            desk.platform.deliverer.work()
+            assert the_delivery(desk, job).state is DeliveryState.DELIVERED, the_delivery(desk, job).error
+    assert selected(database, 'SELECT DISTINCT ab, "_" FROM books') == [("c", "d")]
+
+
+def test_a_job_whose_names_a_table_cannot_tell_apart_is_refused(valkey_url: str, tmp_path: Path) -> None:
+    with a_desk(valkey_url, tmp_path, outputs="postgresql://db.example/shop") as desk:
+        to = "postgresql://db.example/shop/books"
+        body: dict[str, Any] = {"urls": [URL], "fields": {"title": "h1", "Title": "h2"}, "output": to}
+        assert "differ in case only" in flaws(desk.post("jobs", body))["output"]
+        body["fields"] = {"URL": "a@href"}
+        assert "'url' and 'URL'" in flaws(desk.post("jobs", body))["output"]
+        body["fields"] = {"title": "h1"}
+        assert desk.post("jobs", body).status_code == 202
+        body["fields"], body["output"] = {"title": "h1", "Title": "h2"}, None
+        assert desk.post("jobs", body).status_code == 202
+
+
+def test_over_the_api_a_place_has_no_parameters(valkey_url: str, tmp_path: Path) -> None:
+    """Neither how safely the fleet connects, nor which files, services or programs it uses for it."""
+    with a_desk(valkey_url, tmp_path, outputs="postgresql://db.example/shop?sslmode=require") as desk:
+        to = "postgresql://db.example/shop/books"
+        answer = desk.post("jobs", {"urls": [URL], "output": f"{to}?sslmode=disable"})
+        assert "sslmode is for the operator" in flaws(answer)["output.to"]
+        for option in OPTIONS:
+            answer = desk.post("jobs", {"urls": [URL], "output": f"{to}?{option}"})
+            assert "the only parameter" in flaws(answer)["output.to"], option
+            answer = desk.post("jobs", {"urls": [URL], "output": f"{to}?sslmode=require&{option}"})
+            assert "the only parameter" in flaws(answer)["output.to"], option
+        assert desk.post("jobs", {"urls": [URL], "output": to}).status_code == 202
+
+
+def test_the_operator_says_how_safely_the_fleet_connects(
+    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = "postgresql://127.0.0.1:1/shop"
+    with a_desk(valkey_url, tmp_path, outputs=f"{place}?sslmode=verify-full") as desk:
+        (root,) = desk.platform.settings.allowed_outputs.places
+        assert isinstance(root, TablePlace)
+        assert root.ssl_mode == "verify-full"
+        used: list[str] = []
+
+        def broken(place: TablePlace, *_: object) -> Broken:
+            used.append(place.ssl_mode)
+            return Broken()
+
+        monkeypatch.setattr(delivering, "Table", broken)
+        job = a_job(desk, f"{place}/books")
+        desk.work(take)
+        desk.platform.deliverer.work()
+        assert used == ["verify-full"]
+        assert the_delivery(desk, job).state is DeliveryState.RETRYING
 
 
 def test_a_deliverer_can_be_told_when_to_publish(desk: Desk, target: Target) -> None:

@@ -55,10 +55,10 @@ def allowed_output(spec: JobSpec) -> str:
     """The operator's word that allows a job's output; who sends jobs may not choose where the fleet connects to."""
     if spec.output is None:
         return ""
-    root = platform().settings.allowed_outputs.root_of(spec.output.place)
-    if root is None:
-        raise BadSpec("output: the operator has not allowed this place; see SHOAL_OUTPUTS", field="output")
-    return str(root)
+    allowed, place = platform().settings.allowed_outputs, spec.output.place
+    if why := allowed.refuses(place):
+        raise BadSpec(f"output: {why}", field="output.to")
+    return str(allowed.root_of(place))
 
 
 def idempotency_claim(key: str | None) -> Claim | None:

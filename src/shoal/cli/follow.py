@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from shoal.cli.crew import GRACE_S, Crew
-from shoal.cli.deliver import deliver_now
+from shoal.cli.deliver import Parts, deliver_now
 from shoal.cli.interrupts import Interrupts
 from shoal.cli.outage import SLOW_S, Outage, Question, ask_until_answered
 from shoal.cli.output import Writer, open_writer
@@ -189,9 +189,10 @@ def _watch(
     outage: Outage,
     stopped: Callable[[], bool],
 ) -> JobStatus:
-    lookout, before = Lookout(platform), -1
+    lookout, parts, before = Lookout(platform), Parts(platform, job, spec), -1
     while True:
         lookout.look()
+        parts.tend()
         try:
             status, idle = ask_until_answered(lambda: _look(platform, job, spec, crew), outage, stopped)
         except NotFound:
@@ -207,6 +208,7 @@ def _watch(
             ask_until_answered(tail.catch_up, outage, stopped)
         if status.state is not JobState.RUNNING or stopped():
             lookout.leave()
+            parts.leave(SLOW_S)
             if not status.troubles and not stopped():
                 outage.end()
             return status

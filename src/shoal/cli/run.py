@@ -207,7 +207,10 @@ def _launch(given: Mapping[str, Any]) -> None:
         "sitemaps": _sitemaps(given["sitemap"], given.get("sitemaps")),
         "engine": engine_of(browser=given["browser"], auto=given["auto"]),
     }
-    job, view = given["job"], View(given["output"], given["format"], given["quiet"], given["json"])
+    job, kind = given["job"], given["format"]
+    if given["deliver"] and kind and not given["output"]:
+        flags["output"], kind = {"to": given["deliver"], "format": kind}, None
+    view = View(given["output"], kind, given["quiet"], given["json"])
     asked = asked_of_browser(flags["engine"], job, **{name: given[name] for name in ("wait", "screenshot", "pdf")})
     fields, headers, proxies = (given[name] or () for name in ("field", "header", "proxy"))
     spec = make_spec(job, flags, fields, headers, proxies, asked, given["param"] or ())

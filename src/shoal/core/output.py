@@ -9,6 +9,7 @@ A place is text that people wrote, and credentials may stand in it: it is never 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -16,7 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from shoal.core.redact import HIDDEN, without_login
-from shoal.core.values import STORED, read_duration
+from shoal.core.values import STORED, no_boolean, read_duration
 
 OBJECTS = ("s3", "gs", "az")
 """Object stores: Amazon's and what speaks like it, Google's, Azure's."""
@@ -24,6 +25,8 @@ POSTGRES = ("postgresql", "postgres")
 LEAST_ROWS = 100
 LEAST_SECONDS = 10.0
 MOST_KEYS = 20
+KEPT_RUNS, MOST_KEPT = 5, 500
+"""Whole runs that stay at a place when nobody says how many; and at the most."""
 _FORMS = "write s3://bucket/prefix/, gs://…, az://…, file:///folder/, or postgresql://host/database/table"
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]")
@@ -83,9 +86,11 @@ class TablePlace:
         return f"postgresql://{login}{self.host}{port}/{self.database}/{name}".rstrip("/")
 
     def within(self, other: TablePlace) -> bool:
-        """The same database, and the schema and table, if such are named."""
+        """The same database, and the user, the schema and the table, if such are named."""
         here = (self.host.lower(), self.port or 5432, self.database)
         if here != (other.host.lower(), other.port or 5432, other.database):
+            return False
+        if other.user and self.user != other.user:
             return False
         if other.table:
             return (self.schema, self.table) == (other.schema, other.table)
@@ -171,6 +176,8 @@ class OutputSettings(BaseModel):
     """Deliver a part whenever there are so many rows, or after so much time: `10000`, `5m`. Not given: at the end."""
     key: tuple[Annotated[str, Field(min_length=1, max_length=63)], ...] = Field(default=(), max_length=MOST_KEYS)
     """Of a table: the columns by which a row is known. Not given: `url` and `number`."""
+    keep: Annotated[int, Field(ge=1, le=MOST_KEPT)] | None = KEPT_RUNS
+    """Of files: so many whole runs stay at the place, the newest included; older ones are removed. Null: all stay."""
 
     @field_validator("to")
     @classmethod
@@ -195,10 +202,21 @@ class OutputSettings(BaseModel):
                 raise ValueError("write rows, such as 10000, or a time of at least 10s, such as 5m")
         return every
 
+    @field_validator("keep", mode="before")
+    @classmethod
+    def _keep_is_a_number(cls, keep: object) -> object:
+        return no_boolean(keep)
+
     @model_validator(mode="after")
-    def _key_is_of_a_table(self, info: ValidationInfo) -> OutputSettings:
-        if info.context != STORED and self.key and not self.to.startswith(POSTGRES):
+    def _settings_fit_the_place(self, info: ValidationInfo) -> OutputSettings:
+        if info.context == STORED:
+            return self
+        table = isinstance(self.place, TablePlace)
+        if self.key and not table:
             raise ValueError("`key` is for PostgreSQL: files have none")
+        for name in ("format", "keep"):
+            if table and name in self.model_fields_set:
+                raise ValueError(f"`{name}` is for files: a table takes rows")
         return self
 
     @property
@@ -216,6 +234,21 @@ class OutputSettings(BaseModel):
     def shown(self) -> dict[str, Any]:
         """For everybody: without credentials."""
         return {**self.model_dump(mode="json"), "to": shown_place(self.to)}
+
+
+def same_but_for_case(names: Iterable[str]) -> tuple[str, str] | None:
+    """Two names that many databases and their users take for the same: `Title` and `title`."""
+    met: dict[str, str] = {}
+    for name in names:
+        before = met.setdefault(name.casefold(), name)
+        if before != name:
+            return before, name
+    return None
+
+
+def as_one_column(one: str, other: str) -> str:
+    """What is wrong with two such names."""
+    return f"{one!r} and {other!r} differ in case only, which a table does not tell apart: give one another name"
 
 
 Output = Annotated[OutputSettings, BeforeValidator(_from_text)]
@@ -249,11 +282,19 @@ class Allowed:
                 return allowed
         return None
 
+    def refuses(self, place: AnyPlace) -> str:
+        """Why a job that comes over the API may not deliver there; empty when it may."""
+        if self.root_of(place) is None:
+            return "the operator has not allowed this place; see SHOAL_OUTPUTS"
+        if isinstance(place, TablePlace) and place.ssl_mode:
+            return "over the API a place has no parameters: sslmode is for the operator to say, in SHOAL_OUTPUTS"
+        return ""
+
 
 def _read_allowed(text: str) -> AnyPlace:
     if text.startswith(tuple(f"{scheme}://" for scheme in POSTGRES)):
-        rest = text.partition("://")[2]
+        rest, mark, query = text.partition("://")[2].partition("?")
         host, _, path = rest.partition("/")
         path = path.rstrip("/") + ("." if path.count("/") == 1 and "." not in path.partition("/")[2] else "")
-        return _read_table(f"postgresql://{host}/{path}", whole=False)
+        return _read_table(f"postgresql://{host}/{path}{mark}{query}", whole=False)
     return read_place(text)

@@ -27,7 +27,7 @@ from shoal.core.field import field_names
 from shoal.core.flaws import flaws_of
 from shoal.core.likeness import DuplicatesSetting
 from shoal.core.model import Engine, Lane, queue_name
-from shoal.core.output import Output
+from shoal.core.output import Output, OutputSettings, TablePlace, as_one_column, same_but_for_case
 from shoal.core.pagination import check_selector
 from shoal.core.pattern import BadPattern, compile_pattern
 from shoal.core.proxies import Proxies
@@ -143,7 +143,7 @@ class JobSpec(BaseModel):
     """Keep the raw responses in the WARC archive."""
     output: Output | None = Field(default=None, repr=False)
     """Deliver the results there: a folder, a prefix in an object store, or a table of PostgreSQL; or a mapping of `to`,
-    `format`, `every` and `key`. Credentials are never shown."""
+    `format`, `every`, `key` and `keep`. Credentials are never shown."""
     keep: Keep | None = None
     """Remove the job with its data this long after its end: `30d`, at least `1h`, or `forever`. Not given: what the
     operator says."""
@@ -226,7 +226,22 @@ class JobSpec(BaseModel):
         names = () if info.context == STORED else field_names(fields)
         if doubles := [name for name in formats if name in names]:
             raise ValueError(f"there is a field {doubles[0]!r} too: give it another name")
+        if formats and info.data.get("each") and info.context != STORED:
+            raise ValueError(
+                "`each` makes many items of a page, and the page's content belongs to none of them: take formats in a "
+                "job of its own, or extract them from the stored pages (shoal extract)"
+            )
         return formats
+
+    @field_validator("output")
+    @classmethod
+    def _columns_fit_a_table(cls, output: OutputSettings | None, info: ValidationInfo) -> OutputSettings | None:
+        if output is None or info.context == STORED or not isinstance(output.place, TablePlace):
+            return output
+        names = [*field_names(info.data.get("fields") or {}), *(info.data.get("formats") or ())]
+        if twins := same_but_for_case(["url", "number", *names]):
+            raise ValueError(as_one_column(*twins))
+        return output
 
     @field_validator("next")
     @classmethod

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from shoal.core.output import Place
 from shoal.core.redact import without_secrets
 from shoal.errors import PlaceUnavailable
+from shoal.output.publishing import is_of_run
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 MULTIPART_BYTES = 8 * 1024 * 1024
 AT_ONCE = 4
 """Parts of a file that are on their way at the same time: memory is this many times the size of one."""
+REMOVED_AT_ONCE = 1_000
 CONNECT_S, ANSWER_S, RETRY_S = 10, 120, 60
 _MOST_SAID = 300
 
@@ -64,6 +66,16 @@ class Bucket:
             except (NotSupportedError, NotImplementedError):  # a store that knows no conditions: the last one wins
                 obstore.put(self._store, self._key(name), content)
             return True
+
+    def remove_run(self, run: str) -> None:
+        import obstore
+
+        prefix = self._key(run) + "/"
+        with self._translated():
+            for batch in obstore.list(self._store, prefix=prefix, chunk_size=REMOVED_AT_ONCE, return_arrow=False):  # pyright: ignore[reportUnknownMemberType]
+                found = [each["path"] for each in batch if is_of_run(each["path"].removeprefix(prefix))]
+                if found:
+                    obstore.delete(self._store, found)
 
     def _key(self, name: str) -> str:
         return f"{self._place.path}/{name}" if self._place.path else name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Generator
@@ -12,9 +13,12 @@ from hashlib import sha256
 from pathlib import Path
 
 from shoal.errors import PlaceUnavailable
+from shoal.output.publishing import is_of_run
 
 LOCK = ".shoal-lock"
 _COPY_BYTES = 1 << 20
+_UNFINISHED = re.compile(r"\.shoal-.*\.part")
+"""What somebody wrote who was killed."""
 
 
 class Folder:
@@ -44,6 +48,17 @@ class Folder:
             with self._new(name) as new:
                 new.write(content)
             return True
+
+    def remove_run(self, run: str) -> None:
+        folder = self._path / run
+        with _translated(self._path):
+            if folder.is_symlink() or not self._inside(folder).is_dir():
+                return
+            for file in list(folder.iterdir()):
+                if is_of_run(file.name) or _UNFINISHED.fullmatch(file.name):
+                    file.unlink(missing_ok=True)
+            if not any(folder.iterdir()):
+                folder.rmdir()
 
     @contextmanager
     def _new(self, name: str) -> Generator[tempfile._TemporaryFileWrapper[bytes]]:  # pyright: ignore[reportPrivateUsage]

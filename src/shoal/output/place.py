@@ -26,6 +26,10 @@ class Store(Protocol):
         """
         ...
 
+    def remove_run(self, run: str) -> None:
+        """Remove the files of ours in a folder, and the folder, if nothing else is in it."""
+        ...
+
 
 def open_store(place: Place, root: Place | None = None) -> Store:
     """The store of a place; what leads out of the `root` that the operator has allowed is refused."""

@@ -8,8 +8,9 @@ to a set that is complete: whoever follows it sees one set, whole, at any moment
 
 from __future__ import annotations
 
+import re
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,11 @@ LATEST = "latest.json"
 MANIFEST = "manifest.json"
 SWAP_TRIES = 20
 _HASH_BYTES = 1 << 20
+_PART = re.compile(r"part-[0-9]{5,}-[0-9a-f]{12}\.[a-z0-9]{1,10}")
+
+
+Order = tuple[int, str, int]
+"""(when the job was created, its id, how often a delivery of it was asked for before this one)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +42,31 @@ class Run:
     label: str
     """The job's name, for people."""
     version: str
-    order: tuple[int, str, int]
-    """(when the job was created, its id, how often it was complete before): the pointer never goes back."""
+    order: Order
+    """The pointer never goes back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What became of a set that is whole."""
+
+    seen: bool
+    """Do readers see it, rather than something newer?"""
+    word: str = ""
+    """For people."""
+
+    def with_word(self, word: str) -> Publication:
+        """And this."""
+        return replace(self, word=f"{self.word}; {word}" if self.word else word)
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """What the pointer points to."""
+
+    run: str
+    job: str
+    order: Order
 
 
 def part_name(run: Run, number: int, kind: str, file: Path) -> str:
@@ -47,6 +76,11 @@ def part_name(run: Run, number: int, kind: str, file: Path) -> str:
         while chunk := content.read(_HASH_BYTES):
             digest.update(chunk)
     return f"{run.name}/part-{number:05d}-{digest.hexdigest()[:12]}.{kind}"
+
+
+def is_of_run(name: str) -> bool:
+    """Is this the name of a file in a run's folder that we have written?"""
+    return name == MANIFEST or _PART.fullmatch(name) is not None
 
 
 def manifest(run: Run, kind: str, parts: tuple[Part, ...], columns: tuple[Column, ...], at: str) -> dict[str, Any]:
@@ -65,8 +99,8 @@ def manifest(run: Run, kind: str, parts: tuple[Part, ...], columns: tuple[Column
     }
 
 
-def publish(store: Store, run: Run, content: dict[str, Any]) -> bool:
-    """Move the pointer; False when it points to a newer set already."""
+def publish(store: Store, run: Run, content: dict[str, Any]) -> Publication:
+    """Move the pointer, unless it points to a newer set already."""
     text = orjson.dumps(content, option=orjson.OPT_INDENT_2)
     with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
         file = Path(folder) / MANIFEST
@@ -74,11 +108,30 @@ def publish(store: Store, run: Run, content: dict[str, Any]) -> bool:
         store.put_file(f"{run.name}/{MANIFEST}", file)
     for _ in range(SWAP_TRIES):
         found = store.get(LATEST)
-        if found and _order(found[0]) > run.order:
-            return False
+        latest = read_latest(found[0]) if found else None
+        if latest and latest.order > run.order:
+            return Publication(False, _stays(latest, run))
         if store.swap(LATEST, text, found[1] if found else None):
-            return True
+            return Publication(True)
     raise PlaceUnavailable(f"{LATEST} was changed by others {SWAP_TRIES} times in a row")
+
+
+def read_latest(text: bytes) -> Latest | None:
+    """What a pointer points to; None for what is no pointer of ours, which gives way."""
+    try:
+        found = orjson.loads(text)
+        created, job, number = found["order"]
+        return Latest(str(found["run"]), str(found["job"]), (int(created), str(job), int(number)))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _stays(latest: Latest, run: Run) -> str:
+    newer = "asked for later" if latest.job == run.job else "of a job that was submitted later"
+    ways = (
+        f"read this set by {run.name}/{MANIFEST}, or deliver it to a place of its own: shoal deliver {run.job} --to …"
+    )
+    return f"{LATEST} stays with the newer run {latest.run}, {newer}; {ways}"
 
 
 def type_name(kind: Type) -> str:
@@ -93,12 +146,3 @@ def type_name(kind: Type) -> str:
 def columns_digest(columns: tuple[Column, ...]) -> str:
     """Two files with the same have the same columns."""
     return sha256(repr([(column.name, type_name(column.type)) for column in columns]).encode()).hexdigest()[:16]
-
-
-def _order(text: bytes) -> tuple[int, str, int]:
-    """Of a set that is there; what is no manifest of ours gives way."""
-    try:
-        created, job, number = orjson.loads(text)["order"]
-        return int(created), str(job), int(number)
-    except (ValueError, TypeError, KeyError):
-        return (0, "", 0)

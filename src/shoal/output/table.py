@@ -10,14 +10,13 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
-from shoal.core.output import TablePlace
-from shoal.core.redact import without_secrets
+from shoal.core.output import TablePlace, as_one_column, same_but_for_case
+from shoal.core.redact import encodable, without_secrets
 from shoal.errors import InputError, PlaceUnavailable
 from shoal.output.columns import Column, Rows, Scalar, Type, Unfit, as_text
 from shoal.output.formats import RowsDigest
-from shoal.output.publishing import columns_digest, type_name
+from shoal.output.publishing import Publication, columns_digest, type_name
 from shoal.output.source import Source
-from shoal.output.sqlite_file import column_names
 from shoal.store.deliveries import Delivery, Part
 
 if TYPE_CHECKING:
@@ -95,19 +94,23 @@ class Table:
             digest.take(batch)
         return digest.text == part.digest
 
-    def publish(self, delivery: Delivery) -> str:
+    def publish(self, delivery: Delivery) -> Publication:
         """Nothing is left to do: a row of a table can be seen as soon as it is there."""
         del delivery
-        return ""
+        return Publication(True)
 
     def _columns(self) -> tuple[Column, ...]:
+        """The columns of the rows, if a table can have such; one name for whoever makes, checks or fills it."""
         columns = self._shape.columns()
         missing = [name for name in self._key if name not in {column.name for column in columns}]
         if missing:
             raise PlaceUnavailable(f"the key {', '.join(missing)} is no column of the rows; see `key` under `output`")
-        long = [column.name for column in columns if len(column.name.encode()) > MOST_NAME_BYTES]
+        names = [_plain_name(column.name) for column in columns]
+        long = [name for name in names if len(name.encode()) > MOST_NAME_BYTES]
         if long:
             raise PlaceUnavailable(f"PostgreSQL takes names of up to {MOST_NAME_BYTES} bytes, and not {long[0]!r}")
+        if twins := same_but_for_case(names):
+            raise PlaceUnavailable(f"{as_one_column(*twins)}, and nothing was written to {self._place}")
         return columns
 
     def _name(self) -> sql.Composable:
@@ -128,19 +131,20 @@ class Table:
         from psycopg import sql
 
         parts: list[sql.Composable] = [
-            sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(_type(column.type)))  # pyright: ignore[reportArgumentType]
-            for name, column in zip(column_names([c.name for c in columns]), columns, strict=True)
+            sql.SQL("{} {}").format(_identifier(column.name), sql.SQL(_type(column.type)))  # pyright: ignore[reportArgumentType]
+            for column in columns
         ]
-        parts.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(sql.Identifier, self._key))))
+        parts.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(_identifier, self._key))))
         statement = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(self._name(), sql.SQL(", ").join(parts))
         connection.execute(statement)
 
     def _check(self, columns: Sequence[Column], found: dict[str, str]) -> None:
-        missing = [f"{column.name} {_type(column.type)}" for column in columns if column.name not in found]
+        named = [(_plain_name(column.name), column.type) for column in columns]
+        missing = [f"{name} {_type(kind)}" for name, kind in named if name not in found]
         wrong = [
-            f"{column.name} is {found[column.name]}, and the rows have {type_name(column.type)}"
-            for column in columns
-            if column.name in found and not _takes(found[column.name], column.type)
+            f"{name} is {found[name]}, and the rows have {type_name(kind)}"
+            for name, kind in named
+            if name in found and not _takes(found[name], kind)
         ]
         problems = ([f"it has no column {', '.join(missing)}"] if missing else []) + wrong
         if problems:
@@ -150,14 +154,14 @@ class Table:
     def _upsert(self, columns: Sequence[Column]) -> sql.Composed:
         from psycopg import sql
 
-        names = [sql.Identifier(name) for name in column_names([column.name for column in columns])]
+        names = [_identifier(column.name) for column in columns]
         others = [name for name, column in zip(names, columns, strict=True) if column.name not in self._key]
         sets = sql.SQL(", ").join(sql.SQL("{0} = EXCLUDED.{0}").format(name) for name in others)
         return sql.SQL("INSERT INTO {} ({}) VALUES ({}) ON CONFLICT ({}) DO {}").format(
             self._name(),
             sql.SQL(", ").join(names),
             sql.SQL(", ").join([sql.Placeholder()] * len(names)),
-            sql.SQL(", ").join(map(sql.Identifier, self._key)),
+            sql.SQL(", ").join(map(_identifier, self._key)),
             sql.SQL("UPDATE SET {}").format(sets) if others else sql.SQL("NOTHING"),
         )
 
@@ -187,6 +191,17 @@ class Table:
         except psycopg.Error as exc:
             first = without_secrets(str(exc).strip().partition("\n")[0], [place.password])
             raise PlaceUnavailable(f"cannot use {place}: {first}") from exc
+
+
+def _plain_name(name: str) -> str:
+    """As PostgreSQL can keep it."""
+    return encodable(name).replace("\x00", "") or "_"
+
+
+def _identifier(name: str) -> sql.Identifier:
+    from psycopg import sql
+
+    return sql.Identifier(_plain_name(name))
 
 
 def _type(kind: Type) -> str:

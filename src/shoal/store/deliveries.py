@@ -27,6 +27,8 @@ class DeliveryState(StrEnum):
     RETRYING = "retrying"
     """Something is wrong, and it is tried again later."""
     DELIVERED = "delivered"
+    SUPERSEDED = "superseded"
+    """All is there, but readers are pointed to something newer, and stay with it."""
     WITHHELD = "withheld"
     """All is there, but it may not be published."""
     FAILED = "failed"
@@ -34,10 +36,11 @@ class DeliveryState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        return self in (DeliveryState.DELIVERED, DeliveryState.WITHHELD, DeliveryState.FAILED)
+        return self.value not in _OPEN
 
 
 _OPEN = (DeliveryState.WAITING.value, DeliveryState.RETRYING.value)
+_ANEW = {"state": DeliveryState.WAITING.value, "due_ms": 0, "tries": 0, "error": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class Delivery:
     updated_ms: int
     allowed: str = ""
     round: int = 0
-    """How often it has been complete before."""
+    """How often a delivery of its job was asked for before it was: what was asked for later is newer."""
     tries: int = 0
     due_ms: int = 0
 
@@ -90,13 +93,15 @@ class Deliveries:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def add(self, job: str, version: str, output: OutputSettings, now_ms: int) -> int:
+    def add(self, job: str, version: str, output: OutputSettings, now_ms: int, allowed: str = "") -> int:
         """Deliver there too, or once more; returns its id."""
         mine = (deliveries.c.job == job, deliveries.c.version == version, deliveries.c.output == _text(output))
-        again = {"state": DeliveryState.WAITING.value, "due_ms": 0, "tries": 0, "error": ""}
         with translated_errors(), self._engine.begin() as connection:
+            connection.execute(sa.update(jobs).where(jobs.c.id == job).values(id=job))  # takes the lock
+            newest = _rounds(connection, job)[1]
+            again = {**_ANEW, "round": newest + 1}
             if not connection.execute(sa.update(deliveries).where(*mine).values(again)).rowcount:
-                insert_delivery(connection, job, output, "", now_ms, version)
+                insert_delivery(connection, job, output, allowed, now_ms, version, newest + 1)
             return connection.execute(sa.select(deliveries.c.id).where(*mine)).scalar_one()
 
     def of_job(self, job: str) -> list[Delivery]:
@@ -134,8 +139,12 @@ class Deliveries:
             row = connection.execute(sa.select(deliveries).where(d.id == number)).mappings().first() if taken else None
         return None if row is None else _delivery(row)
 
+    def renew(self, number: int, owner: str, now_ms: int, lasts: timedelta) -> bool:
+        """Stay its owner; False when another one is."""
+        return self._change(number, owner, {"owned_ms": now_ms + lasts // timedelta(milliseconds=1)})
+
     def save(self, delivery: Delivery, owner: str, now_ms: int) -> bool:
-        """Write down how far it has come; False when it has another owner meanwhile."""
+        """Write down how far it has come; False when it has another owner meanwhile, or was asked for once more."""
         values = {
             "state": delivery.state.value,
             "last_id": delivery.last_id,
@@ -144,11 +153,10 @@ class Deliveries:
             "parts": orjson.dumps([_part_values(part) for part in delivery.parts]).decode(),
             "error": delivery.error,
             "updated_ms": now_ms,
-            "round": delivery.round,
             "tries": delivery.tries,
             "due_ms": delivery.due_ms,
         }
-        return self._change(delivery.id, owner, values)
+        return self._change(delivery.id, owner, values, deliveries.c.round == delivery.round)
 
     def put_off(self, number: int, owner: str, due_ms: int) -> bool:
         """Look at it again then; False when it has another owner meanwhile."""
@@ -158,14 +166,20 @@ class Deliveries:
         """Let another one work on it."""
         self._change(number, owner, {"owner": "", "owned_ms": 0})
 
-    def _change(self, number: int, owner: str, values: Mapping[str, object]) -> bool:
-        mine = (deliveries.c.id == number, deliveries.c.owner == owner)
+    def _change(self, number: int, owner: str, values: Mapping[str, object], *only: sa.ColumnElement[bool]) -> bool:
+        mine = (deliveries.c.id == number, deliveries.c.owner == owner, *only)
         with translated_errors(), self._engine.begin() as connection:
             return bool(connection.execute(sa.update(deliveries).where(*mine).values(values)).rowcount)
 
 
 def insert_delivery(
-    connection: Connection, job: str, output: OutputSettings, allowed: str, now_ms: int, version: str = FIRST_VERSION
+    connection: Connection,
+    job: str,
+    output: OutputSettings,
+    allowed: str,
+    now_ms: int,
+    version: str = FIRST_VERSION,
+    turn: int = 0,
 ) -> None:
     """In the transaction that makes the job."""
     values = {
@@ -176,14 +190,23 @@ def insert_delivery(
         "updated_ms": now_ms,
         "allowed": allowed,
         "early": output.every is not None,
+        "round": turn,
     }
     connection.execute(sa.insert(deliveries).values(values))
 
 
 def await_deliveries(connection: Connection, job: str) -> None:
-    """The job goes on: what it finds is delivered at its next end."""
-    again = {"state": DeliveryState.WAITING.value, "due_ms": 0, "tries": 0, "error": ""}
+    """The job goes on: what it finds is delivered at its next end, in the order in which it was asked for."""
+    oldest, newest = _rounds(connection, job)
+    again = {**_ANEW, "round": deliveries.c.round + (newest - oldest + 1)}
     connection.execute(sa.update(deliveries).where(deliveries.c.job == job).values(again))
+
+
+def _rounds(connection: Connection, job: str) -> tuple[int, int]:
+    """The first and the last of a job's deliveries; -1 when there are none."""
+    query = sa.select(sa.func.min(deliveries.c.round), sa.func.max(deliveries.c.round)).where(deliveries.c.job == job)
+    oldest, newest = connection.execute(query).one()
+    return (-1, -1) if newest is None else (int(oldest), int(newest))
 
 
 def _text(output: OutputSettings) -> str:

@@ -112,3 +112,24 @@ def test_parts_are_not_too_small(every: int | str) -> None:
 def test_a_key_is_for_tables() -> None:
     with pytest.raises(ValueError, match="PostgreSQL"):
         OutputSettings(to="s3://bucket/x/", key=("url",))
+
+
+def test_a_user_that_the_operator_names_is_the_only_one() -> None:
+    allowed = Allowed.read("postgresql://shoal@db/shop/team?sslmode=require")
+    assert allowed.root_of(read_place("postgresql://shoal:x@db/shop/team.books"))
+    assert not allowed.root_of(read_place("postgresql://postgres@db/shop/team.books"))
+    assert not allowed.root_of(read_place("postgresql://db/shop/team.books"))
+    (place,) = allowed.places
+    assert place == TablePlace("db", None, "shop", "team", "", "shoal", "", "require")
+
+
+@pytest.mark.parametrize("given", [{"format": "csv"}, {"keep": 3}, {"keep": None}])
+def test_what_is_for_files_is_not_for_tables(given: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="is for files"):
+        OutputSettings.model_validate({"to": "postgresql://db/shop/books", **given})
+
+
+@pytest.mark.parametrize("keep", [0, -1, True, 501, "many"])
+def test_a_place_keeps_a_run_at_least_and_some_hundred_at_most(keep: object) -> None:
+    with pytest.raises(ValueError, match="keep"):
+        OutputSettings.model_validate({"to": "s3://bucket/x/", "keep": keep})

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from shoal.core.field import MAX_JOB_FIELDS
 from shoal.core.model import Engine, Lane
 from shoal.core.spec import JobSpec, read_spec, with_max_body
+from shoal.core.values import STORED
 from shoal.errors import BadSpec
 
 
@@ -309,3 +310,11 @@ def test_a_job_cannot_be_changed() -> None:
     spec = read_spec({})
     with pytest.raises(ValidationError):
         spec.pages = 5
+
+
+def test_formats_belong_to_pages_and_not_to_each() -> None:
+    values = {"each": ".card", "fields": {"title": "h2"}, "formats": ["markdown"]}
+    with pytest.raises(BadSpec, match="formats: `each` makes many items of a page"):
+        read_spec(values)
+    assert read_spec({**values, "formats": []}).each == ".card"
+    assert JobSpec.model_validate(values, context=STORED).formats == {"markdown": "main"}
