@@ -100,6 +100,8 @@ class Request:
     """The callback of the job's spider that gets the page; empty for its first one."""
     meta: str = ""
     """What the spider sends along to it: JSON in ASCII, on one line."""
+    found_on: int | None = None
+    """Fingerprint of the page that first led to it; None when it was submitted, or nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,9 @@ def line_of(request: Request) -> str:
     return f"{request.url} {request.level.value}{tail}"
 
 
-def read_line(line: str, depth: int) -> Request:
+def read_line(line: str, depth: int, found_on: int | None = None) -> Request:
     """The request of a line."""
     text, callback, meta = split_tail(line)
     url, _, level = text.partition(" ")
-    return Request(parse(url), depth, Level(int(level)) if level else Level.NORMAL, callback=callback, meta=meta)
+    priority = Level(int(level)) if level else Level.NORMAL
+    return Request(parse(url), depth, priority, callback=callback, meta=meta, found_on=found_on)

@@ -85,7 +85,7 @@ class Links:
         new: tuple[list[str], list[str]] = ([], [])
         places = _places(page)
         rooted, beside = (_EMPTY if rebased else self._known.get(place, _EMPTY) for place in places)
-        room, done = MAX_JOINED_CHARS, 0
+        room, done, found_on = MAX_JOINED_CHARS, 0, page.fingerprint
         pause_at = time.perf_counter() + PAUSE_S
         for start in range(0, len(hrefs), STEP):
             if start and time.perf_counter() > pause_at:
@@ -100,7 +100,7 @@ class Links:
                 url = base.join(href)
                 if url is not None:
                     room -= url.chars
-                    if candidate := self._judge(url, depth):
+                    if candidate := self._judge(url, depth, found_on):
                         candidates.append(candidate)
             done = min(start + STEP, len(hrefs))
         if not rebased and self._remembers:
@@ -112,11 +112,11 @@ class Links:
         return self._scope.refuses(url)
 
     def sort_requests(
-        self, base: Base, requests: Sequence[FollowUp], deepest: int | None
+        self, page: Url, base: Base, requests: Sequence[FollowUp], deepest: int | None
     ) -> Generator[None, None, SortedOut]:
         """What a spider's requests come to; they are not remembered, as each may be for another callback."""
         candidates: list[Candidate] = []
-        room = MAX_JOINED_CHARS
+        room, found_on = MAX_JOINED_CHARS, page.fingerprint
         pause_at = time.perf_counter() + PAUSE_S
         for number, asked in enumerate(requests):
             if number % STEP == 0 and time.perf_counter() > pause_at:
@@ -127,7 +127,7 @@ class Links:
             if (deepest is not None and asked.depth > deepest) or (url := base.join(asked.url)) is None:
                 continue
             room -= url.chars + len(asked.meta)
-            judged = self._judge(url, asked.depth)
+            judged = self._judge(url, asked.depth, found_on)
             if isinstance(judged, Request):
                 judged = replace(judged, level=Level(asked.level), callback=asked.callback, meta=asked.meta)
             if judged is not None:
@@ -139,7 +139,8 @@ class Links:
         reason = self._scope.refuses(target)
         if reason:
             return Rejected(target, f"redirect_{reason}")
-        return replace(request, url=target, attempt=0, hops=request.hops + 1, losses=0)
+        way = request.url.fingerprint
+        return replace(request, url=target, attempt=0, hops=request.hops + 1, losses=0, found_on=way)
 
     def forget(self) -> None:
         """Start anew: something that was remembered may not have arrived."""
@@ -152,12 +153,13 @@ class Links:
             self.forget()
             self._server = server
 
-    def further(self, base: Base, hrefs: Sequence[str], depth: int, level: Level, *, listed: bool) -> Steps:
+    def further(self, page: Url, base: Base, hrefs: Sequence[str], depth: int, level: Level, *, listed: bool) -> Steps:
         """More of the same, at the same depth: `allow` is about pages, not about the way to them."""
+        found_on = page.fingerprint if hrefs else None
 
         def judge(url: Url) -> Candidate:
             reason = self._scope.refuses_way(url, listed=listed)
-            return Rejected(url, reason) if reason else Request(url, depth, level)
+            return Rejected(url, reason) if reason else Request(url, depth, level, found_on=found_on)
 
         return _judged_stepwise(base, hrefs, judge)
 
@@ -165,11 +167,11 @@ class Links:
         """Pages that have not changed since: links to them are not followed either."""
         return _judged_stepwise(base, hrefs, lambda url: Rejected(url, self._scope.refuses(url) or "not_since"))
 
-    def _judge(self, url: Url, depth: int) -> Candidate | None:
+    def _judge(self, url: Url, depth: int, found_on: int) -> Candidate | None:
         reason = self._scope.refuses(url)
         if reason == NOT_ALLOWED and self._forgiving:
             return None
-        return Rejected(url, reason) if reason else Request(url, depth)
+        return Rejected(url, reason) if reason else Request(url, depth, found_on=found_on)
 
     def _remember(self, places: tuple[str, str], hrefs: tuple[list[str], list[str]]) -> None:
         if self._size > MEMORY_BYTES:

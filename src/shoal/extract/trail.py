@@ -143,9 +143,9 @@ class Trail:
             return SortedOut([], 0)
         rebased = bool(findings.base)
         level = Level.NORMAL if depth else Level.FIRST
-        more = yield from self.links.further(base, findings.further, depth, level, listed=bool(findings.kind))
+        more = yield from self.links.further(url, base, findings.further, depth, level, listed=bool(findings.kind))
         if self.spec.spider and not findings.kind:
-            found = yield from self.links.sort_requests(base, findings.requests, self.spec.depth)
+            found = yield from self.links.sort_requests(url, base, findings.requests, self.spec.depth)
         else:
             found = yield from self.links.sort_stepwise(url, base, findings.hrefs, depth + 1, rebased=rebased)
         stale = yield from self.links.stale(base, findings.stale)

@@ -51,7 +51,7 @@ def _follows(trail: Trail, page: PageRow) -> bool:
 
 def written_down(found: Iterable[FoundLinks]) -> list[Candidate]:
     """Links of pages whose bodies are not kept."""
-    return [read_line(line, each.depth) for each in found for line in each.urls]
+    return [read_line(line, each.depth, each.fingerprint) for each in found for line in each.urls]
 
 
 def reason_of(page: PageRow) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from shoal.core.found_on import MARK, read_found_on, write_found_on
 from shoal.core.model import Level, Outcome, Request
 from shoal.core.tail import line_of, read_line
 from shoal.core.url import parse
@@ -61,11 +62,12 @@ def requests_of(lines: Sequence[str]) -> list[tuple[Request, str]]:
     """(request, reason) of a replay's lines."""
     found: list[tuple[Request, str]] = []
     for line in lines:
-        depth, reason, rest = line.split(" ", 2)
-        found.append((replace(read_line(rest, int(depth)), level=Level.FIRST), reason))
+        place, reason, rest = line.split(" ", 2)
+        depth, _, page = place.partition(MARK)
+        found.append((replace(read_line(rest, int(depth), read_found_on(page)), level=Level.FIRST), reason))
     return found
 
 
 def _line(letter: sa.RowMapping) -> str:
     request = Request(parse(letter["url"]), callback=letter["callback"], meta=letter["meta"] or "")
-    return f"{letter['depth']} {letter['reason']} {line_of(request)}"
+    return f"{letter['depth']}{write_found_on(letter['found_on'])} {letter['reason']} {line_of(request)}"

@@ -73,6 +73,8 @@ class PageRow:
     simhash: int | None = None
     duplicate_of: int | None = None
     """Fingerprint of an earlier page of the job that says the same."""
+    found_on: int | None = None
+    """Fingerprint of the page that first led to it; None when it was submitted, or nobody knows."""
 
     @property
     def likeness(self) -> Likeness | None:
@@ -120,6 +122,8 @@ class DeadLetter:
     callback: str = ""
     """Of the job's spider, which would have got the page."""
     meta: str | None = None
+    found_on: int | None = None
+    """Fingerprint of the page that first led to it."""
 
 
 def page_values(row: PageRow) -> dict[str, object]:
@@ -152,6 +156,7 @@ def page_values(row: PageRow) -> dict[str, object]:
         "content_hash": row.content_hash,
         "simhash": row.simhash,
         "duplicate_of": row.duplicate_of,
+        "found_on": row.found_on,
         "callback": row.callback,
         "meta": row.meta,
     }

@@ -135,12 +135,14 @@ pages = Table(
     Column("content_hash", BigInteger),
     Column("simhash", BigInteger),
     Column("duplicate_of", BigInteger),
+    Column("found_on", BigInteger),
     Index("pages_in_order", "job", "id"),
     UniqueConstraint("job", "fingerprint", name="pages_by_fingerprint"),
 )
 """`captures` (what was kept of a rendered page besides its response) and `notes` (what was seen meanwhile) are JSON,
 and so is `meta`, what a spider has sent along to the page's `callback`. `content_hash` and `simhash` are of the page's
-text; `duplicate_of` is the fingerprint of an earlier page of the job with nearly the same."""
+text; `duplicate_of` is the fingerprint of an earlier page of the job with nearly the same, `found_on` of the page that
+first led to it."""
 
 links = Table(
     "links",
@@ -338,6 +340,7 @@ dead_letters = Table(
     Column("at_ms", BigInteger, nullable=False),
     Column("callback", String(100), nullable=False, server_default=""),
     Column("meta", Text),
+    Column("found_on", BigInteger),
     Index("dead_letters_in_order", "job", "id"),
     UniqueConstraint("job", "fingerprint", name="dead_letters_by_fingerprint"),
     sqlite_autoincrement=True,

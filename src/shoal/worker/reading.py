@@ -191,6 +191,7 @@ def _row(context: JobContext, lease: Lease, response: Response, size: int, chars
         received=len(response.wire_body),
         callback=request.callback,
         meta=request.meta or None,
+        found_on=request.found_on,
     )
 
 

@@ -75,6 +75,7 @@ def given_up(lease: Lease, outcome: Outcome, error: FetchError, secrets: Iterabl
         at_ms=now_ms(),
         callback=request.callback,
         meta=request.meta or None,
+        found_on=request.found_on,
     )
     return Result(Settlement(lease, outcome, error.reason), letter=letter)
 

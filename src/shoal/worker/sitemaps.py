@@ -23,7 +23,7 @@ def lead_to_sitemaps(context: JobContext, lease: Lease, robots: Robots) -> Resul
     """From a host's robots.txt to the sitemaps that it announces, or to where one usually is."""
     url = lease.request.url
     hrefs = [str(sitemap) for sitemap in announced(robots, url)]
-    candidates = finish(context.links.further(Base(str(url)), hrefs, 0, Level.FIRST, listed=True))
+    candidates = finish(context.links.further(url, Base(str(url)), hrefs, 0, Level.FIRST, listed=True))
     return Result(Settlement(lease, Outcome.FILTERED, "sitemaps_asked"), candidates=candidates)
 
 

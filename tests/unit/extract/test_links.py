@@ -33,12 +33,13 @@ def url(text: str) -> Url:
     return parse(text)
 
 
-def test_links_become_requests_of_the_given_depth() -> None:
+def test_links_become_requests_of_the_given_depth_that_know_their_page() -> None:
     seen = Seen(make(), "http://h.example/a/b", "c", "/d?e=1#f", "//www.h.example/g", depth=3)
+    page = url("http://h.example/a/b").fingerprint
     assert seen.candidates == [
-        Request(url("http://h.example/a/c"), 3),
-        Request(url("http://h.example/d?e=1"), 3),
-        Request(url("http://www.h.example/g"), 3),
+        Request(url("http://h.example/a/c"), 3, found_on=page),
+        Request(url("http://h.example/d?e=1"), 3, found_on=page),
+        Request(url("http://www.h.example/g"), 3, found_on=page),
     ]
     assert seen.duplicates == 0
 
@@ -51,7 +52,7 @@ def test_links_out_of_scope_are_rejected_with_the_rule() -> None:
         Rejected(url("http://o.example/"), "other_host"),
         Rejected(url("http://h.example/b/no"), "denied"),
         Rejected(url("http://h.example/c"), "not_allowed"),
-        Request(url("http://h.example/b/yes"), 1),
+        Request(url("http://h.example/b/yes"), 1, found_on=url("http://h.example/").fingerprint),
     ]
 
 
@@ -177,7 +178,7 @@ def test_short_links_that_mean_long_urls_are_taken_up_to_a_number_of_characters(
 def test_a_redirect_keeps_depth_and_level_and_counts_its_hop() -> None:
     request = Request(url("http://h.example/a"), 2, Level.FIRST, attempt=3, hops=4, losses=1)
     assert make().follow(url("http://h.example/b"), request) == Request(
-        url("http://h.example/b"), 2, Level.FIRST, attempt=0, hops=5, losses=0
+        url("http://h.example/b"), 2, Level.FIRST, attempt=0, hops=5, losses=0, found_on=request.url.fingerprint
     )
 
 
@@ -203,4 +204,7 @@ def test_a_redirect_takes_along_what_a_spider_sent_with_the_request() -> None:
     links = Links(Scope.of((), (), ()))
     sent = Request(parse("http://a/x"), 2, Level.LAST, attempt=1, hops=1, losses=1, callback="detail", meta='{"n": 1}')
     followed = links.follow(parse("http://a/y"), sent)
-    assert followed == Request(parse("http://a/y"), 2, Level.LAST, hops=2, callback="detail", meta='{"n": 1}')
+    came_from = sent.url.fingerprint
+    assert followed == Request(
+        parse("http://a/y"), 2, Level.LAST, hops=2, callback="detail", meta='{"n": 1}', found_on=came_from
+    )

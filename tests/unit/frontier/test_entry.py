@@ -21,6 +21,8 @@ from shoal.frontier.entry import decode, decode_record, encode
         (Request(parse("http://a/1,2,3,4/5"), 7, Level.LAST), "h7/1,2,3,4/5"),
         (Request(parse("http://a/x"), 1, callback="detail"), "h1/x\tdetail\t"),
         (Request(parse("http://a/x"), 1, attempt=1, meta='{"a":"b/c"}'), 'h1,1,0,0/x\t\t{"a":"b/c"}'),
+        (Request(parse("http://a/x"), 2, found_on=0), "h2~AAAAAAAAAAA/x"),
+        (Request(parse("http://a/x"), 2, attempt=1, found_on=-1), "h2,1,0,0~__________8/x"),
         (Request(parse("http://a//x?/y"), 10, attempt=20, hops=10, losses=3), "h10,20,10,3//x?/y"),
     ],
 )
@@ -44,6 +46,7 @@ REQUESTS = st.builds(
     losses=st.integers(0, 3),
     callback=st.sampled_from(["", "detail"]),
     meta=st.sampled_from(["", '{"page": 2}', '"a/b\\tc"']),
+    found_on=st.none() | st.integers(-(2**63), 2**63 - 1),
 )
 
 

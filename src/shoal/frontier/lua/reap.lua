@@ -5,12 +5,12 @@ local touched, records = {}, {}
 
 local function with_loss(record)
   local job, host, level, entry = split_record(record)
-  local flag, numbers, target = string.match(entry, '^(%a)([%d,]+)(/.*)$')
+  local flag, numbers, rest = string.match(entry, '^(%a)([%d,]+)(.*)$')
   local n = {}
   for number in string.gmatch(numbers, '%d+') do n[#n + 1] = tonumber(number) end
   numbers = string.format('%d,%d,%d,%d', n[1], n[2] or 0, n[3] or 0, (n[4] or 0) + 1)
   add(job, 'lost', 1)
-  return job .. ' ' .. host .. ' ' .. level .. ' ' .. flag .. numbers .. target
+  return job .. ' ' .. host .. ' ' .. level .. ' ' .. flag .. numbers .. rest
 end
 
 for _, group in ipairs(redis.call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, tonumber(ARGV[1]))) do

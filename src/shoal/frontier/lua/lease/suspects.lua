@@ -7,10 +7,11 @@ local held -- losses → how many such requests the caller has; read when a susp
 local met = {} -- index of a record → its losses
 
 -- 0 for one that was never lost, and for one that was lost too often: that is given up and not fetched.
-local SLASH = string.byte('/')
+local SLASH, FOUND_ON = string.byte('/'), string.byte('~')
 local function losses_of(entry)
-  if string.byte(entry, 3) == SLASH then return 0 end -- a depth and nothing else, as almost all
-  return tonumber(string.match(entry, '^%a%d+,%d+,%d+,([12])/') or '') or 0
+  local third = string.byte(entry, 3)
+  if third == FOUND_ON or third == SLASH then return 0 end -- a depth and nothing else, as almost all
+  return tonumber(string.match(entry, '^%a%d+,%d+,%d+,([12])[~/]') or '') or 0
 end
 
 local function read_held()
