@@ -84,7 +84,7 @@ def show_status(job: str, *, watch: bool, json: bool) -> None:
             told = waits or ("a worker: none is alive" if idle else None)
             print_json({**status_json(now), "waiting_for": told, "versions": [version.record for version in versions]})
             return
-        lines = [f"job {found}", *summary(now)]
+        lines = [f"job {found}", *summary(now), f"  {now.totals}"]
         if idle:
             lines.append(f"  running, but no worker is alive: {NOBODY.format(job=found)}")
         if waits and not now.troubles:  # which the summary has

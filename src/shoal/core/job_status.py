@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from shoal.core.host_status import HostSpeed
 from shoal.core.model import JobState
+from shoal.core.totals import Totals
 from shoal.core.trouble import Trouble
 
 
@@ -69,6 +70,16 @@ class JobStatus:
     """Time that it was paused since its first lease."""
     troubles: tuple[Trouble, ...] = ()
     """While it runs: what workers cannot use at the moment."""
+
+    @property
+    def totals(self) -> Totals:
+        """What became of all that was discovered."""
+        return Totals.of(self.counters, self.reasons)
+
+    @property
+    def reconciles(self) -> bool:
+        """Do the sums add up, each request in one place, and all that was discovered accounted for?"""
+        return self.counters.reconciles and self.totals.reconciles
 
     @property
     def eta(self) -> timedelta | None:

@@ -72,6 +72,8 @@ class Evidence:
     counters: Counters | None
     """The job's last sums; None if there are none."""
     faults: tuple[Injected, ...]
+    reasons: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Its outcomes by reason."""
     late: int = 0
     """Settlements that came too late and were refused."""
     reaped: int = 0

@@ -138,6 +138,7 @@ def _testimony(ground: _Ground, began: float, finished: bool) -> Evidence:
         dead=witness.dead(),
         counters=status.counters if status else None,
         faults=tuple(ground.injector.injected),
+        reasons=status.reasons if status else {},
         late=stats.get("late", 0),
         reaped=stats.get("reaped", 0),
         unasked=tuple(ground.fleet.unasked),

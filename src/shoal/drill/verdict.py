@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from shoal.core.totals import Totals
 from shoal.drill.evidence import Evidence, Held, Injected
 from shoal.drill.kind import LOSSES, Kind
 from shoal.drill.plan import PARALLEL
@@ -171,11 +172,14 @@ def _allowed_excess(evidence: Evidence, window: Window) -> float:
 
 
 def _reconciles(evidence: Evidence, stored: int) -> bool:
-    """The frontier's sums agree with themselves and with the rows."""
+    """The frontier's sums agree with themselves and with the rows; all that was discovered is accounted for."""
     sums = evidence.counters
     if sums is None:
         return False
-    return sums.reconciles and not sums.pending and sums.done == stored and sums.admitted == len(evidence.urls)
+    totals = Totals.of(sums, evidence.reasons)
+    if not (sums.reconciles and totals.reconciles) or totals.pending:
+        return False
+    return totals.fetched == stored and sums.admitted == len(evidence.urls)
 
 
 def _recoveries(evidence: Evidence) -> tuple[Recovery, ...]:

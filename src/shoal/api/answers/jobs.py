@@ -67,6 +67,16 @@ class CountersView(BaseModel):
     received: int
 
 
+class TotalsView(BaseModel):
+    discovered: int
+    fetched: int
+    failed: int
+    filtered: int
+    robots: int
+    duplicates: int
+    pending: int
+
+
 class SlowHost(BaseModel):
     host: str
     latency_ms: int
@@ -92,7 +102,10 @@ class JobView(BaseModel):
     eta_seconds: float | None = Field(description="Until what waits now is done, at this rate.")
     waiting_for: str | None = Field(description="Why nothing happens although there is something to do.")
     counters: CountersView | None = Field(description="Null when Redis has lost the job.")
-    reconciles: bool = Field(description="admitted = queued + delayed + leased + done + dead + dropped")
+    totals: TotalsView | None = Field(
+        description="discovered = fetched + failed + filtered + robots + duplicates + pending. Null like counters."
+    )
+    reconciles: bool = Field(description="Do totals and counters add up? They always should.")
     errors: dict[str, int] = Field(description="Requests given up, by reason.")
     reasons: dict[str, int] = Field(description="Every outcome with a reason, retries included.")
     slowest_hosts: list[SlowHost]
