@@ -118,9 +118,9 @@ def _scrape_for_real(desk: Desk) -> None:
         with serve(LinkedSite(pages=3, links=2, size=500)) as site, ThreadPoolExecutor(1) as pool:
             ask = {"json": {**body, "url": site.url}, "headers": {"X-Request-ID": "trace-me"}}
             waiting = pool.submit(desk.client().post, "scrape?wait=20", **ask)
-            wait_until(lambda: bool(desk.platform.frontier.known_jobs()), within=SOON)
-            runtime.answer("http.high")
-            scraped = told(waiting.result(20))
+            wait_until(lambda: bool(desk.rings), within=SOON)  # before it, the job may be known and its URL not yet
+            runtime.answer(desk.rings[0][0])
+            scraped = told(waiting.result(30))
             assert len(site.hits) == 1
     finally:
         runtime.close()
