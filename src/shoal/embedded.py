@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import IO
 
 import structlog
-from redis.exceptions import RedisError
 
 from shoal import guardian
 from shoal.errors import RedisUnavailable
-from shoal.frontier.scripts import connect, server_version
+from shoal.frontier.scripts import answers
 
 log = structlog.get_logger()
 
@@ -116,7 +115,7 @@ def _ensure(folder: Path, socket: Path) -> None:
     with (folder / "start.lock").open("a") as starting:
         fcntl.flock(starting, fcntl.LOCK_EX)
         started, begun = False, time.monotonic()
-        while not _answers(socket):
+        while not answers(f"unix://{socket}"):
             present = guardian.is_present(_pid_file(folder))  # or at least its server, and soon no more
             waited = time.monotonic() - begun
             if not started and waited > SILENCE_DEADLINE_S:
@@ -167,17 +166,6 @@ def _socket_path(folder: Path) -> Path:
     if found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise RedisUnavailable(f"{private} belongs to somebody else; remove it, or set SHOAL_HOME to a shorter path")
     return private / "redis.sock"
-
-
-def _answers(socket: Path) -> bool:
-    client = connect(f"unix://{socket}", timeout_s=2)
-    try:
-        server_version(client)
-    except (RedisError, OSError):
-        return False
-    finally:
-        client.close()
-    return True
 
 
 def _start(folder: Path, socket: Path) -> None:

@@ -13,9 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from redis.exceptions import RedisError
 
-from shoal.frontier.scripts import connect
+from shoal.frontier.scripts import answers, connect
 from shoal.guardian import die_with_parent
 from tests.command import Shoal, a_home
 from tests.long import LONG
@@ -56,16 +55,7 @@ class KillableServer:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent
             )
-        wait_until(self._answers, within=timedelta(seconds=20))
-
-    def _answers(self) -> bool:
-        client = connect(self.url, timeout_s=2)
-        try:
-            return bool(client.ping())  # pyright: ignore[reportUnknownMemberType]
-        except (RedisError, OSError):
-            return False
-        finally:
-            client.close()
+        wait_until(lambda: answers(self.url), within=timedelta(seconds=20))
 
     def kill(self) -> None:
         if self.process is not None:

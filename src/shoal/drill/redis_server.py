@@ -10,11 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from redis.exceptions import RedisError
-
 from shoal.embedded import find_server
 from shoal.errors import InputError, RedisUnavailable
-from shoal.frontier.scripts import connect, server_version
+from shoal.frontier.scripts import answers, connect
 
 START_S = 20.0
 LEAST_CUT_BYTES, MOST_CUT = 100, 0.5
@@ -48,7 +46,7 @@ class RedisServer:
                 start_new_session=True,
             )
         deadline = time.monotonic() + START_S
-        while not self._answers():
+        while not answers(self.url):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RedisUnavailable(f"the drill's Redis did not start; its log: {self._folder / 'redis.log'}")
             time.sleep(0.01)
@@ -90,16 +88,6 @@ class RedisServer:
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
-
-    def _answers(self) -> bool:
-        client = connect(self.url, timeout_s=2)
-        try:
-            server_version(client)
-        except (RedisError, OSError):
-            return False
-        finally:
-            client.close()
-        return True
 
     def _command(self) -> list[str]:
         return [

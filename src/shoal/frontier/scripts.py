@@ -70,6 +70,18 @@ def server_version(client: redis.Redis) -> str:
     return str(told.get("redis_version", "0"))
 
 
+def answers(url: str) -> bool:
+    """Is there a server, and has it loaded its data?"""
+    client = connect(url, timeout_s=2)
+    try:
+        server_version(client)
+    except (exceptions.RedisError, OSError):
+        return False
+    finally:
+        client.close()
+    return True
+
+
 @contextmanager
 def translated_errors(operation: str) -> Generator[None]:
     """Redis' trouble as our own error, with the operation's name."""
