@@ -235,7 +235,7 @@ class ExtractionStore:
         sums = {name: getattr(moved, name) for name in ("first_id", "done", "pages", "items", "failed")}
         change = sa.update(extraction_parts).where(*here, c.done.is_(False), runs.exists())
         with self._transaction() as connection:
-            self._take_turn(connection, job)
+            in_turn(connection, {job})
             reasons = orjson.dumps(dict(moved.reasons)).decode()
             if not connection.execute(change.values(**sums, reasons=reasons)).rowcount:
                 return False
@@ -262,7 +262,7 @@ class ExtractionStore:
         """Give it up; whoever works on it writes nothing more."""
         change = sa.update(extractions).where(extractions.c.id == extraction.id)
         with self._transaction() as connection:
-            self._take_turn(connection, extraction.job)
+            in_turn(connection, {extraction.job})
             connection.execute(change.values(state=ExtractionState.CANCELLED.value, ended_ms=now_ms))
 
     def clear(self, extraction: Extraction) -> bool:
@@ -277,7 +277,7 @@ class ExtractionStore:
     def remove(self, job: str) -> None:
         """Forget all extractions of a job; nobody adds items to them after this."""
         with self._transaction() as connection:
-            self._take_turn(connection, job)
+            in_turn(connection, {job})
             remove_extractions(connection, job)
 
     # --- inside --------------------------------------------------------------------------------------------------
@@ -324,10 +324,6 @@ class ExtractionStore:
         with self._transaction() as connection:
             rows = connection.execute(query).mappings().all()
         return [_extraction_of(row) for row in rows]
-
-    def _take_turn(self, connection: Connection, job: str) -> None:
-        if self._engine.dialect.name == "postgresql":
-            in_turn(connection, {job})
 
     @contextmanager
     def _transaction(self) -> Generator[Connection]:

@@ -53,8 +53,7 @@ class PageStore:
         Of a page that is among them, only these items stay.
         """
         with self._transaction() as connection:
-            if self._engine.dialect.name == "postgresql":
-                in_turn(connection, {row.job for row in (*page_rows, *item_rows, *letters, *found)})
+            in_turn(connection, {row.job for row in (*page_rows, *item_rows, *letters, *found)})
             if page_rows:
                 connection.execute(self._put_page, [page_values(row) for row in page_rows])
             if page_rows or item_rows or quarantined:
@@ -256,7 +255,7 @@ def _those(connection: Connection, table: sa.Table, job: str, fingerprints: Sequ
 
 def in_turn(connection: Connection, jobs: set[str]) -> None:
     """Ids of a job become visible in their order, as in SQLite: who reads on after an id misses no row."""
-    for job in sorted(jobs):
+    for job in sorted(jobs) if connection.dialect.name == "postgresql" else ():
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(job))))
 
 
