@@ -102,6 +102,24 @@ class Shoal:
         return [process for process in psutil.process_iter() if _belongs(process, home)]
 
 
+def embedded_servers(shoal: Shoal) -> list[psutil.Process]:
+    """The Redis that a home has started for itself; more than one while one follows another."""
+    return [process for process in shoal.processes() if _is_server(process)]
+
+
+def embedded_redis(shoal: Shoal) -> psutil.Process:
+    """The only one."""
+    (server,) = embedded_servers(shoal)
+    return server
+
+
+def _is_server(process: psutil.Process) -> bool:
+    try:
+        return process.name() in ("redis-server", "valkey-server")
+    except psutil.NoSuchProcess:  # it has just ended
+        return False
+
+
 def _belongs(process: psutil.Process, home: str) -> bool:
     try:
         if process.status() == psutil.STATUS_ZOMBIE:

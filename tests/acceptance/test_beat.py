@@ -18,7 +18,7 @@ from shoal.frontier.watch import Watch
 from shoal.redis_url import RedisUrls
 from shoal.store.database import open_database
 from shoal.store.jobs import JobStore
-from tests.command import Shoal
+from tests.command import Shoal, embedded_redis
 from tests.waiting import wait_until
 
 TICK_S = 2.0
@@ -93,8 +93,7 @@ def test_nothing_piles_up_while_nobody_serves_control(shoal: Shoal) -> None:
 def test_a_beat_outlives_a_redis_that_is_gone_for_a_while_and_ends_when_told(shoal: Shoal) -> None:
     with _control(shoal) as control, shoal.running("beat") as beat:
         wait_until(control.answer, within=SOON)
-        (server,) = [p for p in shoal.processes() if p.name() in ("redis-server", "valkey-server")]
-        server.kill()
+        embedded_redis(shoal).kill()
         wait_until(lambda: _answers(control), within=SOON)
         assert beat.poll() is None
         beat.send_signal(signal.SIGTERM)

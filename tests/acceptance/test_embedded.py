@@ -14,21 +14,10 @@ from redis.exceptions import RedisError
 
 from shoal.embedded import Hold, hold_embedded
 from shoal.frontier.scripts import connect
-from tests.command import Shoal, wait_for_nobody
+from tests.command import Shoal, embedded_servers, wait_for_nobody
 from tests.site.generated import LinkedSite
 from tests.site.server import serve
 from tests.waiting import wait_until
-
-
-def _servers(shoal: Shoal) -> list[psutil.Process]:
-    found: list[psutil.Process] = []
-    for process in shoal.processes():
-        try:
-            if process.name() in ("redis-server", "valkey-server"):
-                found.append(process)
-        except psutil.NoSuchProcess:
-            continue
-    return found
 
 
 def _value(hold: Hold, value: str | None = None) -> str | None:
@@ -46,7 +35,7 @@ def test_two_commands_share_one_server_which_goes_with_the_last(shoal: Shoal) ->
     shoal.home.mkdir()
     first, second = hold_embedded(shoal.home), hold_embedded(shoal.home)
     assert first.url == second.url
-    assert len(_servers(shoal)) == 1
+    assert len(embedded_servers(shoal)) == 1
     _value(first, "yes")
     first.release()
     assert _value(second) == "yes"
@@ -64,9 +53,9 @@ def test_a_server_that_was_killed_comes_back_with_its_data(shoal: Shoal) -> None
     hold = hold_embedded(shoal.home)
     try:
         _value(hold, "yes")
-        (server,) = _servers(shoal)
+        (server,) = embedded_servers(shoal)
         server.kill()
-        wait_until(lambda: bool(_servers(shoal)) and server.pid not in {p.pid for p in _servers(shoal)})
+        wait_until(lambda: bool(embedded_servers(shoal)) and server.pid not in {p.pid for p in embedded_servers(shoal)})
         wait_until(lambda: _answers(hold, "yes"), within=timedelta(seconds=10))
     finally:
         hold.release()
@@ -84,7 +73,7 @@ def test_a_deleted_folder_is_made_anew_by_those_who_use_the_server(shoal: Shoal,
     shoal.home.mkdir()
     first, second = hold_embedded(shoal.home), hold_embedded(shoal.home)
     try:
-        (server,) = _servers(shoal)
+        (server,) = embedded_servers(shoal)
         shutil.rmtree(shoal.home / "redis")
         if killed:
             server.kill()
@@ -92,7 +81,7 @@ def test_a_deleted_folder_is_made_anew_by_those_who_use_the_server(shoal: Shoal,
         _value(second, "new")
         first.release()
         assert _value(second) == "new"
-        assert len(_servers(shoal)) == 1
+        assert len(embedded_servers(shoal)) == 1
     finally:
         first.release()
         second.release()
@@ -106,7 +95,7 @@ def test_a_crawl_whose_redis_folder_is_deleted_is_rebuilt_and_finishes(shoal: Sh
         shoal.running("crawl", site.url, *options) as process,
     ):
         wait_until(lambda: len(site.hits) >= 40, within=timedelta(seconds=30))
-        (server,) = _servers(shoal)
+        (server,) = embedded_servers(shoal)
         shutil.rmtree(shoal.home / "redis")
         server.kill()
         out, err = process.communicate(timeout=100)
@@ -164,7 +153,7 @@ def test_a_second_crawl_shares_the_server_of_the_first(shoal: Shoal) -> None:
         done = shoal.run("crawl", quick.url, "--rate", "unlimited", "--no-robots", "--workers", "1", "--json")
         assert done.code == 0, done.err
         assert done.json["pages"] == 20
-        assert len(_servers(shoal)) == 1
+        assert len(embedded_servers(shoal)) == 1
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         try:

@@ -1,4 +1,4 @@
-"""The processes of a home: those in which pages are fetched, and the embedded server."""
+"""The processes in which pages are fetched."""
 
 from __future__ import annotations
 
@@ -28,12 +28,6 @@ def kill_whole(worker: subprocess.Popen[str]) -> None:
         process.suspend()
     for process in family:
         process.kill()
-
-
-def embedded_redis(shoal: Shoal) -> psutil.Process:
-    """The server that a home has started for itself."""
-    (server,) = [process for process in shoal.processes() if process.name() in ("redis-server", "valkey-server")]
-    return server
 
 
 def _is_worker(process: psutil.Process) -> bool:

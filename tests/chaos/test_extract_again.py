@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.pool import embedded_redis, kill_whole, pool_processes
-from tests.command import Done, Shoal, a_home
+from tests.chaos.pool import kill_whole, pool_processes
+from tests.command import Done, Shoal, a_home, embedded_redis
 from tests.long import LONG
 from tests.site.generated import LinkedSite
 from tests.site.server import Server, serve

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from shoal.embedded import hold_embedded
 from shoal.frontier.scripts import connect
-from tests.command import Shoal
+from tests.command import Shoal, embedded_redis, embedded_servers
 from tests.site.generated import LinkedSite
 from tests.site.server import serve
 from tests.waiting import wait_until
@@ -42,7 +42,7 @@ def test_a_server_that_still_lives_without_its_guardian_gets_no_rival(shoal: Sho
         client = connect(hold.url)
         client.set("kept", "yes")
         client.close()
-        (server,) = [p for p in shoal.processes() if p.name() in ("redis-server", "valkey-server")]
+        server = embedded_redis(shoal)
         server.suspend()
         first = _guardian(shoal)
         os.kill(first, signal.SIGKILL)
@@ -61,4 +61,4 @@ def test_a_server_that_still_lives_without_its_guardian_gets_no_rival(shoal: Sho
 
 
 def _servers(shoal: Shoal) -> set[int]:
-    return {p.pid for p in shoal.processes() if p.name() in ("redis-server", "valkey-server")}
+    return {server.pid for server in embedded_servers(shoal)}

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.chaos.pool import embedded_redis, kill_whole, pool_processes
-from tests.command import Shoal
+from tests.chaos.pool import kill_whole, pool_processes
+from tests.command import Shoal, embedded_redis
 from tests.long import LONG
 from tests.site.generated import LinkedSite
 from tests.site.server import Server, serve

@@ -9,10 +9,9 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 
-import psutil
 import pytest
 
-from tests.command import Shoal
+from tests.command import Shoal, embedded_redis
 from tests.site.generated import LinkedSite
 from tests.site.server import serve
 from tests.waiting import wait_until
@@ -22,14 +21,9 @@ LEAVES_S = 15
 """Far less than the half minute that a call to what is away may hang."""
 
 
-def _server(shoal: Shoal) -> psutil.Process:
-    (server,) = [p for p in shoal.processes() if p.name() in ("redis-server", "valkey-server")]
-    return server
-
-
 @contextmanager
 def frozen_redis(shoal: Shoal) -> Generator[None]:
-    server = _server(shoal)
+    server = embedded_redis(shoal)
     server.suspend()
     try:
         yield
@@ -43,7 +37,7 @@ def dead_redis(shoal: Shoal) -> Generator[None]:
     guardian = int((shoal.home / "redis" / "guardian.pid").read_text())
     os.kill(guardian, signal.SIGSTOP)
     try:
-        _server(shoal).kill()
+        embedded_redis(shoal).kill()
         yield
     finally:
         os.kill(guardian, signal.SIGCONT)

@@ -15,7 +15,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from shoal.core.trouble import Need, explain
@@ -26,7 +25,7 @@ from shoal.store.archive import ArchiveReader
 from shoal.store.database import open_database
 from shoal.store.pages import PageStore
 from tests.chaos.pool import worker_processes
-from tests.command import Shoal
+from tests.command import Shoal, embedded_redis, embedded_servers
 from tests.long import LONG
 from tests.mortal_postgres import mortal_postgres
 from tests.site.generated import LinkedSite
@@ -197,7 +196,7 @@ def test_a_frozen_postgresql_is_given_up_and_the_crawl_goes_on_when_it_thaws(sho
 
 def test_a_frozen_redis_pauses_the_crawl_and_no_command_starts_a_second_one(shoal: Shoal) -> None:
     with crawling(shoal) as crawl:
-        (server,) = _servers(shoal)
+        server = embedded_redis(shoal)
         server.suspend()
         try:
             with calm(shoal):
@@ -207,7 +206,7 @@ def test_a_frozen_redis_pauses_the_crawl_and_no_command_starts_a_second_one(shoa
             server.resume()
         crawl.goes_on()
         done, said = crawl.finish()
-        assert _servers(shoal) == [server]
+        assert embedded_servers(shoal) == [server]
         crawl.check_exactly_once(done, most_repeats=4 * IN_FLIGHT)
         assert Counter(crawl.frontier.board.outages())[Need.REDIS] > 0
     assert looked.code == 1
@@ -218,10 +217,6 @@ def test_a_frozen_redis_pauses_the_crawl_and_no_command_starts_a_second_one(shoa
     )
     assert "Redis did not answer" in said
     assert "going on after" in said
-
-
-def _servers(shoal: Shoal) -> list[psutil.Process]:
-    return [p for p in shoal.processes() if p.name() in ("redis-server", "valkey-server")]
 
 
 # --- a full disk -----------------------------------------------------------------------------------------------------
