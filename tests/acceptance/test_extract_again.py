@@ -116,3 +116,12 @@ def test_an_extraction_that_was_left_to_workers_is_gone_on_with(shoal: Shoal, bo
     assert shoal.run("results", job).records[0].keys() == {"url", "title"}, "it is not complete"
     done = shoal.run("extract", job, "--as", "v2", "--json", "-q")
     assert json.loads(done.out)["items"] == 1
+
+
+def test_many_items_of_a_page_are_asked_for_in_one_line(shoal: Shoal, bookshop: Server) -> None:
+    job = shoal.run("scrape", bookshop.url, *FAST, *FIRST, "--json", "-q").json["job"]
+    done = shoal.run("extract", job, "--each", "a", "--field", "name=.", "--field", "to=@href", "-q")
+    assert done.code == 0, done.err
+    records = shoal.run("results", job).records
+    assert len(records) > 1
+    assert all(record["to"].startswith(bookshop.url) for record in records if record["name"] == "About us")

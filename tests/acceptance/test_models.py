@@ -77,3 +77,13 @@ def test_a_contract_can_only_name_a_model_that_is_registered(modelled: Shoal, bo
     assert done.code == 2
     assert "there is no model 'Nobody': registered: Book, Broken" in done.err
     assert bookshop.hits == []
+
+
+def test_the_command_lists_models_beside_spiders(modelled: Shoal) -> None:
+    listed = {each["name"]: each for each in json.loads(modelled.run("spiders", "--json").out)}
+    assert {(each["kind"], name) for name, each in listed.items()} >= {("model", "Book"), ("model", "Broken")}
+    assert "price" in listed["Book"]["fields"]
+    assert listed["Book"]["source"].rpartition(":")[0].endswith("models.py")
+    shown = modelled.run("spiders").out
+    assert "model" in shown
+    assert "Broken" in shown

@@ -46,6 +46,7 @@ def extract(
     job: opt.Job,
     spec: SpecFile = None,
     field: opt.FieldOption = None,
+    each: opt.Each = None,
     take: opt.TakeOption = None,
     spider: opt.Spider = None,
     param: opt.Param = None,
@@ -62,6 +63,8 @@ def extract(
 
     shoal extract k3x9 --field title=h1 --field price=.price
 
+    shoal extract k3x9 --each .card --field title=h2 --field price:money=.price
+
     shoal extract k3x9 --spider books --as v3
 
     shoal extract k3x9 --drop v2
@@ -72,7 +75,8 @@ def extract(
         again.drop(job, drop, json=json)
         return
     params = read_params(param or ())
-    asked = again.Asked(job, spec, field or (), {"formats": take, "spider": spider, "params": params}, version)
+    flags = {"each": each, "formats": take, "spider": spider, "params": params}
+    asked = again.Asked(job, spec, field or (), flags, version)
     raise typer.Exit(again.extract(asked, 0 if detach else workers, detach=detach, view=View(None, None, quiet, json)))
 
 

@@ -79,9 +79,18 @@ class Shape:
         self._declared = {name: fitter(kind) for name, kind in (declared or {}).items()}
         self._kinds = dict(declared or {})
         self._crowded = False
+        self._named = len(self._seen)
+        self._places: dict[str, int] = {}
+        """Of names that nobody has given: how far in front each has stood in a record."""
+        self._last: tuple[str, ...] = ()
 
     def look(self, record: Record) -> None:
         """Take a record's values into account."""
+        if (names := tuple(record)) != self._last:
+            self._last = names
+            for place, name in enumerate(names):
+                if name in self._places or len(self._places) < MAX_COLUMNS:
+                    self._places[name] = min(place, self._places.get(name, place))
         for name, value in record.items():
             seen = self._seen.get(name)
             if seen is None:
@@ -102,10 +111,17 @@ class Shape:
         self._seen[name] = Scalar.TEXT
 
     def columns(self) -> tuple[Column, ...]:
-        """The columns; a declared type counts as long as every value fits."""
+        """The columns; a declared type counts as long as every value fits.
+
+        Those that have no order of their own have one in which the rows' order of arrival does not matter.
+        """
+        given = list(self._seen)
+        names = given[: self._named] + sorted(
+            given[self._named :], key=lambda name: (self._places.get(name, MAX_COLUMNS), name)
+        )
         found = [
             Column(name, completed(self._kinds[name], kind) if name in self._declared else kind)
-            for name, kind in self._seen.items()
+            for name, kind in ((name, self._seen[name]) for name in names)
         ]
         return tuple([*found, Column(OTHERS, Scalar.TEXT)] if self._crowded else found)
 

@@ -89,7 +89,7 @@ def _spider_of(name: str, callback: str, given: Callable[..., Any]) -> Spider:
         found = {each: cast(Callback, getattr(made, each)) for each in names}
     else:
         found = {callback: given}
-    return Spider(name, found, _place_of(given), (inspect.getdoc(given) or "").partition("\n")[0])
+    return Spider(name, found, place_of(given), (inspect.getdoc(given) or "").partition("\n")[0])
 
 
 def _add(new: Spider) -> None:
@@ -108,7 +108,8 @@ def _file_of(spider: Spider) -> str:
     return spider.source.rpartition(":")[0]
 
 
-def _place_of(given: Callable[..., Any]) -> str:
+def place_of(given: Callable[..., Any]) -> str:
+    """The file that it stands in, and the line."""
     try:
         return f"{inspect.getsourcefile(given)}:{inspect.getsourcelines(given)[1]}"
     except (OSError, TypeError):

@@ -102,6 +102,26 @@ def test_names_without_end_go_to_one_column_of_json() -> None:
     assert Rows(columns).row({"n1": 1, f"n{MAX_COLUMNS + 1}": 7})[-1] == f'{{"n{MAX_COLUMNS + 1}":7}}'
 
 
+def test_columns_that_nobody_has_named_are_all_there_in_an_order_that_does_not_depend_on_who_came_first() -> None:
+    records = [
+        {"url": "u", "a": 1, "z": 2},
+        {"url": "u", "z": 2, "c": 3},
+        {"url": "u", "late": 1},
+        {"url": "u", "a": 1},
+    ]
+    orders: list[list[str]] = []
+    for some in (records, records[::-1], [*records[2:], *records[:2]]):
+        shape = Shape(("url",))
+        for record in some:
+            shape.look(record)
+        orders.append([column.name for column in shape.columns()])
+    assert orders == [["url", "a", "late", "z", "c"]] * 3
+    alike = Shape(("url",))
+    for _ in range(3):
+        alike.look({"url": "u", "title": 1, "price": 2, "author": 3})
+    assert [column.name for column in alike.columns()] == ["url", "title", "price", "author"], "as they are yielded"
+
+
 def test_what_was_changed_after_the_look_is_told_with_its_column() -> None:
     shape = Shape()
     shape.look({"price": 1})
