@@ -13,10 +13,12 @@ import redis
 
 from tests.command import Shoal
 from tests.site.gazette import LAST_YEARS, LISTED, LISTS, MAPS, OLD, RECENT, STORIES, UNDATED, Gazette
+from tests.site.reply import NOT_FOUND, Reply, page
 from tests.site.server import Server, serve
 from tests.waiting import wait_until
 
 QUICK = ("--rate", "unlimited", "--workers", "1")
+_XML = (("Content-Type", "application/xml"),)
 ALLOWED = RECENT[:-1]
 """robots.txt is against the last one."""
 
@@ -139,3 +141,34 @@ def test_a_map_can_be_narrowed_and_cut_short(shoal: Shoal, gazette: Server) -> N
     recent = shoal.run("map", gazette.url, "--since", "2026-01-01", "--pages", "8", "--no-robots", *QUICK)
     assert {gazette.link(target) for target in (*RECENT, *UNDATED)} <= set(recent.out.splitlines())
     assert gazette.link(LAST_YEARS[0]) not in recent.out
+
+
+PARTS = 20
+
+
+class Large:
+    """An index of many parts with a page each; it is told where it stands."""
+
+    origin = ""
+
+    def respond(self, target: str, _hits: int) -> Reply:
+        if target == "/index.xml":
+            parts = "".join(f"<sitemap><loc>{self.origin}part-{number}.xml</loc></sitemap>" for number in range(PARTS))
+            return Reply(200, _XML, f"<sitemapindex>{parts}</sitemapindex>".encode())
+        if target.startswith("/part-"):
+            return Reply(200, _XML, f"<urlset><url><loc>{self.origin}page{target[5:-4]}</loc></url></urlset>".encode())
+        return page("<h1>A page</h1>") if target.startswith("/page-") else NOT_FOUND
+
+
+@pytest.mark.parametrize(("budget", "parts"), [(3, 1), (10, 7), (100, PARTS)])
+def test_a_small_budget_is_not_used_up_by_the_parts_of_an_index(shoal: Shoal, budget: int, parts: int) -> None:
+    large = Large()
+    with serve(large) as site:
+        large.origin = site.url
+        asking = ("--sitemap", site.link("/index.xml"), "--pages", str(budget), "--no-robots", "--json", *QUICK)
+        done = shoal.run("crawl", *asking)
+        assert done.code == 0, done.err
+        pages = [target for target in asked(site) if target.startswith("/page-")]
+        assert sum(target.startswith("/part-") for target in asked(site)) == parts
+        assert len(pages) == min(parts, budget - 1 - parts)
+        assert done.json["reasons"].get("filtered:over_budget", 0) >= PARTS - parts

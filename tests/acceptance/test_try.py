@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.browsers import browser_path
 from tests.command import REPOSITORY, Done, Shoal, a_home
 from tests.site.bookshop import Bookshop
 from tests.site.server import Server, serve
+from tests.site.shop import Shop as Scripted
+
+__all__ = ["browser_path"]
 
 EXAMPLE = REPOSITORY / "examples" / "books_spider.py"
 JOB = """
@@ -142,3 +146,24 @@ def test_what_is_not_markup_is_explained(shop: Shop) -> None:
     plain = shop.attempt("/robots.txt", "--field", "a=h1")
     assert plain.code == 0, plain.err
     assert "nothing is taken from text/plain" in plain.err
+
+
+@pytest.mark.usefixtures("browser_path")
+def test_a_page_that_scripts_make_is_tried_in_a_browser(shop: Shop) -> None:
+    """With the document as it was rendered, and without a second visit for a second look."""
+    fields = ("--field", "cards[]=.card h2", "--field", "links[]=a@href", "--no-robots", "--json")
+    with serve(Scripted()) as site:
+        url = site.link("/products?page=1")
+        bare = shop.shoal.run("try", url, *fields)
+        assert bare.code == 0, bare.err
+        rendered = shop.shoal.run("try", url, "--browser", "--wait", "idle", *fields)
+        assert rendered.code == 0, rendered.err
+        assert not rendered.json["stored"], "what came without a browser is another page"
+        products = [link for link in rendered.json["items"][0]["links"] if "/product/" in link]
+        assert products
+        assert not [item for item in bare.json["items"] if set(item["links"] or ()) & set(products)]
+        visits = len(site.hits)
+        again = shop.shoal.run("try", url, "--browser", "--wait", "idle", "--field", "first=//a/@href", *fields[4:])
+        assert again.json["stored"]
+        assert again.json["items"]
+        assert len(site.hits) == visits

@@ -8,13 +8,13 @@ announces, or to `/sitemap.xml`, which need not be there.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator
 
-from shoal.core.model import Engine, Request
+from shoal.core.model import Candidate, Engine, Rejected, Request
 from shoal.core.robots import Robots
 from shoal.core.url import Url, parse
 from shoal.core.values import read_moment
@@ -75,6 +75,23 @@ def is_guess(spec: JobSpec, request: Request) -> bool:
 def is_listed(spec: JobSpec, request: Request) -> bool:
     """Has the user named it?"""
     return not isinstance(spec.sitemaps, bool) and str(request.url) in spec.sitemaps
+
+
+def within_budget(spec: JobSpec, sitemaps: Iterable[Candidate]) -> list[Candidate]:
+    """Sitemaps that one document names, with some of the job's `pages` left for the pages in them."""
+    if spec.pages is None:
+        return list(sitemaps)
+    room = _most(spec.pages)
+    kept: list[Candidate] = []
+    for each in sitemaps:
+        room -= isinstance(each, Request)
+        kept.append(each if room >= 0 or isinstance(each, Rejected) else Rejected(each.url, "over_budget"))
+    return kept
+
+
+def _most(pages: int) -> int:
+    """All but the document itself and a tenth, at least one page."""
+    return max(1, pages - 2 - pages // 10)
 
 
 def announced(robots: Robots, url: Url) -> Iterator[Url]:

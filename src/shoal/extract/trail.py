@@ -12,6 +12,7 @@ from itertools import repeat
 
 from shoal.core.model import Candidate, Level, Request
 from shoal.core.scope import Scope
+from shoal.core.sitemaps import within_budget
 from shoal.core.spec import JobSpec
 from shoal.core.url import Base, Url
 from shoal.extract.brief import Brief, header_lines
@@ -144,6 +145,7 @@ class Trail:
         rebased = bool(findings.base)
         level = Level.NORMAL if depth else Level.FIRST
         more = yield from self.links.further(url, base, findings.further, depth, level, listed=bool(findings.kind))
+        more = within_budget(self.spec, more) if findings.kind == "index" else more
         if self.spec.spider and not findings.kind:
             found = yield from self.links.sort_requests(url, base, findings.requests, self.spec.depth)
         else:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from shoal.core.manners import Signal
 from shoal.core.model import Lease, Level, Outcome, Settlement
 from shoal.core.robots import Robots
-from shoal.core.sitemaps import announced
+from shoal.core.sitemaps import announced, within_budget
 from shoal.core.url import Base
 from shoal.extract.links import finish
 from shoal.fetch.port import Response
@@ -24,7 +24,8 @@ def lead_to_sitemaps(context: JobContext, lease: Lease, robots: Robots) -> Resul
     url = lease.request.url
     hrefs = [str(sitemap) for sitemap in announced(robots, url)]
     candidates = finish(context.links.further(url, Base(str(url)), hrefs, 0, Level.FIRST, listed=True))
-    return Result(Settlement(lease, Outcome.FILTERED, "sitemaps_asked"), candidates=candidates)
+    settlement = Settlement(lease, Outcome.FILTERED, "sitemaps_asked")
+    return Result(settlement, candidates=within_budget(context.spec, candidates))
 
 
 def without_sitemap(lease: Lease, response: Response | None = None) -> Result:
