@@ -18,6 +18,7 @@ from shoal.errors import Conflict, InputError, NotFound
 from shoal.frontier.frontier import Frontier
 from shoal.intake.intake import Intake
 from shoal.intake.ring import Ring
+from shoal.store.history import HistoryStore
 from shoal.store.jobs import JobFilter, JobRow, JobStore
 from shoal.store.page_rows import PageRow
 from shoal.store.pages import PageStore
@@ -31,11 +32,12 @@ _AFTER_THE_END = ("name", "labels", "keep")
 
 
 class Ending:
-    """The end of a job: its last sums into the database, its keys out of the frontier."""
+    """The end of a job: its last sums into the database and its history, its keys out of the frontier."""
 
-    def __init__(self, frontier: Frontier, jobs: JobStore) -> None:
+    def __init__(self, frontier: Frontier, jobs: JobStore, history: HistoryStore) -> None:
         self._frontier = frontier
         self._jobs = jobs
+        self._history = history
 
     def finalise(self, job: str) -> None:
         """Write an ended job's last sums to the database, then let the frontier forget it. Safe to repeat."""
@@ -43,6 +45,7 @@ class Ending:
         if not status or not status.state.ended or status.ended_ms is None:
             return
         self._jobs.record(status)
+        self._history.note_end(status)
         if self._frontier.forget(job):
             return
         now = self._frontier.status(job)  # it came back to life meanwhile: dead letters are tried again

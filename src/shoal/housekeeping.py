@@ -20,6 +20,7 @@ from shoal.control import Ending
 from shoal.errors import ShoalError
 from shoal.field_stats import FieldStats
 from shoal.frontier.frontier import Frontier
+from shoal.history import Sampler
 from shoal.hosts import Hosts
 from shoal.intake.intake import Intake
 from shoal.leftovers import Leftovers
@@ -68,6 +69,7 @@ class Housekeeper:
     again: Again
     deliverer: Deliverer
     field_stats: FieldStats
+    sampler: Sampler
 
     def chores(self) -> tuple[Chore, ...]:
         """All that is done, in this order."""
@@ -86,11 +88,17 @@ class Housekeeper:
             Chore("tidy", self._tidy),
             *self.leftovers.chores(),
             *self.field_stats.chores(),
+            *self.sampler.chores(),
         )
 
     def tick(self) -> None:
         """One round; what fails is logged and tried again in the next, and holds up nothing else."""
         for chore in self.chores():
+            self._try(chore.name, lambda chore=chore: self._do(chore))
+
+    def sample(self) -> None:
+        """Only what the history needs, for who watches a job where nobody else keeps house."""
+        for chore in self.sampler.chores():
             self._try(chore.name, lambda chore=chore: self._do(chore))
 
     def _do(self, chore: Chore) -> None:

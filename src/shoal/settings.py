@@ -136,6 +136,8 @@ class Settings(BaseModel):
     """The ledger keeps who was asked when for so long; 0 keeps none."""
     ledger_rows: int = Field(default=5_000_000, ge=1_000)
     """At most this many entries in the ledger; the oldest go first."""
+    history_rows: int = Field(default=500_000, ge=5_000)
+    """At most this many samples of jobs and of the fleet, a week back; the oldest of the finest go first."""
     keep_days: float = Field(default=0, ge=0, le=3650)
     """Jobs that do not say so themselves are removed with their data so long after their end; 0 keeps them."""
     frontier_megabytes: int = Field(default=4_096, ge=1)

@@ -20,6 +20,7 @@ from shoal.field_stats import FieldStats
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.rebuild import Rebuild
 from shoal.frontier.watch import Watch
+from shoal.history import History, Sampler
 from shoal.home import keep_reserve, make_home, prepare_home, spend_reserve
 from shoal.host_file import HostFile
 from shoal.hosts import Hosts
@@ -45,6 +46,7 @@ from shoal.store.ended import EndedJobs
 from shoal.store.epochs import Epochs
 from shoal.store.extractions import ExtractionStore
 from shoal.store.folders import ArchiveFolders
+from shoal.store.history import HistoryStore
 from shoal.store.host_limits import HostLimits
 from shoal.store.jobs import JobRow, JobStore
 from shoal.store.ledger import Ledger
@@ -78,6 +80,7 @@ class Platform:
     deliveries: Deliveries
     deliverer: Deliverer
     field_stats: FieldStats
+    history: History
 
     @classmethod
     def open(cls, settings: Settings, frontier: Frontier, ring: Ring, *, durable: bool = False) -> Platform:
@@ -89,7 +92,8 @@ class Platform:
         again = Again(frontier, jobs, extractions, ring)
         watch = Watch.at(redis_urls(settings).frontier, settings.prefix)
         caps = Caps(settings.frontier_urls, settings.frontier_megabytes * 1_000_000)
-        ending = Ending(frontier, jobs)
+        samples = HistoryStore(engine)
+        ending = Ending(frontier, jobs, samples)
         rebuild = Rebuild.at(redis_urls(settings).frontier, settings.prefix, settings.manners)
         epochs = Epochs(engine, settings.prefix)
         way = WayBack(frontier, rebuild, jobs, pages, archive, ending.finalise, ring)
@@ -113,6 +117,7 @@ class Platform:
             *(frontier, jobs, intake, ending, hosts, ledger, keeping, recovery, reconciler, leftovers, retention),
             *(again, deliverer),
             field_stats,
+            Sampler(frontier, watch, rebuild, samples, settings.history_rows),
         )
         return cls(
             *(settings, engine, frontier, jobs, pages, extractions, again, archive),
@@ -124,6 +129,7 @@ class Platform:
             deliveries,
             deliverer,
             field_stats,
+            History(frontier, rebuild, samples),
         )
 
     def close(self) -> None:

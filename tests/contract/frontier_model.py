@@ -649,6 +649,7 @@ class FrontierModel:
     def _settle_one(self, job: JobModel, request: Request, settlement: Settlement, now: Span) -> None:
         outcome = settlement.outcome
         job.sums["received"] += settlement.received
+        self.stats["received"] += settlement.received
         again = job.rightly_marked(request, settlement.render)
         handed_over = again.render and not request.render and job.state is not JobState.CANCELLED
         if settlement.counts or outcome is not Outcome.RETRY or handed_over:

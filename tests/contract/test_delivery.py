@@ -22,6 +22,7 @@ from shoal.frontier.frontier import Frontier
 from shoal.frontier.watch import Watch
 from shoal.store.archive import ArchiveReader, ArchiveWriter, Attachment, Exchange
 from shoal.store.database import open_database
+from shoal.store.history import HistoryStore
 from shoal.store.items import ItemRow
 from shoal.store.jobs import JobStore, NewJob
 from shoal.store.page_rows import PageRow
@@ -50,7 +51,7 @@ class Depot:
     @classmethod
     def at(cls, frontier: Frontier, engine: Engine, root: Path) -> Depot:
         jobs, store, writer = JobStore(engine), PageStore(engine), ArchiveWriter(root, 10**9)
-        ending = Ending(frontier, jobs)
+        ending = Ending(frontier, jobs, HistoryStore(engine))
         delivery = Delivery(frontier, store, writer, ending.finalise, lives=lambda job: jobs.get(job) is not None)
         return cls(frontier, engine, jobs, store, root, writer, delivery)
 

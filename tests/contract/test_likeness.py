@@ -18,6 +18,7 @@ from shoal.core.url import parse
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.likeness import Said
 from shoal.store.archive import ArchiveWriter
+from shoal.store.history import HistoryStore
 from shoal.store.items import ItemRow
 from shoal.store.jobs import JobStore, NewJob
 from shoal.store.page_rows import PageRow
@@ -114,7 +115,7 @@ def depot(
         links = [Request(parse(f"https://a.test/from/{number}"), 1)]
         settlement = Settlement(each, Outcome.DONE)
         results.append(Result(settlement, page=row, items=(item,), candidates=[*links], alike=asked))
-    return Delivery(frontier, store, writer, Ending(frontier, jobs).finalise), store, results
+    return Delivery(frontier, store, writer, Ending(frontier, jobs, HistoryStore(engine)).finalise), store, results
 
 
 def test_duplicates_are_marked_in_their_rows_and_counted(frontier: Frontier, engine: Engine, tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ from shoal.store.archive import ArchiveReader, ArchiveWriter
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
 from shoal.store.epochs import Epochs
+from shoal.store.history import HistoryStore
 from shoal.store.items import ItemRow, Quarantined
 from shoal.store.jobs import JobStore, NewJob
 from shoal.store.ledger import Ledger
@@ -156,7 +157,7 @@ class Plant:
 
     @property
     def ending(self) -> Ending:
-        return Ending(self.frontier, self.jobs)
+        return Ending(self.frontier, self.jobs, HistoryStore(self.pages.engine))
 
     @property
     def control(self) -> Control:

@@ -17,7 +17,7 @@ from werkzeug.exceptions import BadRequest, RequestEntityTooLarge, UnsupportedMe
 from werkzeug.wrappers import Response as BaseResponse
 
 from shoal import __version__
-from shoal.api import extractions, follow, health, jobs, metrics, operations, quality, results, scrape
+from shoal.api import extractions, follow, health, history, jobs, metrics, operations, quality, results, scrape
 from shoal.api.answers.problem import Problem
 from shoal.api.auth import Guard
 from shoal.api.context import EXTENSION, Api
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 ROUTES = (
     *(jobs.routes, results.routes, extractions.routes, quality.routes, scrape.routes),
-    *(follow.routes, operations.routes, health.routes),
+    *(follow.routes, operations.routes, history.routes, health.routes),
 )
 STREAMED = frozenset({"jobs.add_urls"})
 """Routes whose bodies have no limit: they are read bit by bit."""

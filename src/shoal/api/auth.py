@@ -69,6 +69,8 @@ RULES: dict[str, Permission] = {
     "operations.list_workers": ADMIN,
     "operations.list_queues": READ,
     "operations.show_stats": READ,
+    "history.show_job_history": READ,
+    "history.show_fleet_history": READ,
     "health.metrics": ADMIN,
     "openapi.openapi": READ,
     "openapi.doc_url": READ,

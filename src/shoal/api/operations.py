@@ -15,10 +15,10 @@ from shoal.api.context import answer, platform, tenant, time_ms
 from shoal.api.problems import BadValue
 from shoal.api.routes import Routes
 from shoal.api.schemas import AuditQuery, HostChangeBody, HostPath, HostQuery, ProxyQuery
+from shoal.core.history import is_outcome
 from shoal.core.host_name import asked_host
 from shoal.core.proxies import ProxyPool, ProxyState
 from shoal.errors import InputError
-from shoal.frontier.audit import REPAIRED
 from shoal.frontier.host_change import KEEP, HostChange
 from shoal.frontier.proxies import ProxyDesk
 from shoal.proxy_pools import ProxyPools, listed, pools_of, proxy_record
@@ -27,8 +27,6 @@ from shoal.store.ledger import Ledger
 from shoal.wiring import redis_urls
 
 routes = Routes("operations", "/api/v1", "The fleet")
-
-_COUNTS = ("reaped", "late", "slices")
 
 
 @routes.get("/hosts", {200: HostList})
@@ -162,7 +160,7 @@ def show_stats() -> Response:
             },
             "workers": len(workers),
             "processes": sum(beat.processes for beat in workers),
-            "outcomes": {name: count for name, count in stats.items() if _is_outcome(name)},
+            "outcomes": {name: count for name, count in stats.items() if is_outcome(name)},
             "leases_reaped": stats.get("reaped", 0),
             "fence_refusals": stats.get("late", 0),
             "slices": stats.get("slices", 0),
@@ -170,10 +168,6 @@ def show_stats() -> Response:
             "outages": {what.value: times for what, times in watch.outages().items()},
         }
     )
-
-
-def _is_outcome(name: str) -> bool:
-    return name not in _COUNTS and not name.startswith(f"{REPAIRED}:")
 
 
 def check_proxies(chosen: str | ProxyPool | None) -> None:

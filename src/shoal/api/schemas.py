@@ -140,6 +140,14 @@ class JobQuery(Query):
     cursor: Cursor = _CURSOR
 
 
+class HistoryQuery(Query):
+    since: Time = _TIME
+    until: Time = _TIME
+    points: Annotated[int, Field(ge=2, le=1_000)] = Field(
+        default=120, description="At most so many: the steps are as long as that takes."
+    )
+
+
 class RowQuery(Query):
     host: Host | None = None
     since: Time = _TIME

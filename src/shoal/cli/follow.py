@@ -30,17 +30,21 @@ from shoal.wiring import Platform
 
 POLL_S = 0.4
 LOOK_S = 2.0
-"""Between two looks for jobs that the frontier has lost: there may be no control worker that does it."""
+"""Between two looks for jobs that the frontier has lost, and samples: there may be no control worker for these."""
 PAUSE_S = 3.0
 """To pause a job takes a moment; what takes longer waits for something that is away."""
 INTERRUPTED = 130
 
 
 class Lookout:
-    """Brings jobs back that the frontier loses while one is watched. Nobody waits for it: it may meet a lock."""
+    """Brings jobs back that the frontier loses while one is watched, and takes samples for its history.
+
+    Nobody waits for it: it may meet a lock.
+    """
 
     def __init__(self, platform: Platform) -> None:
         self._recovery = platform.recovery
+        self._housekeeper = platform.housekeeper
         self._next = 0.0
         self._told = False
         self._looking: Question[bool] | None = None
@@ -52,7 +56,12 @@ class Lookout:
                 self._note(self._looking)
             return
         if time.monotonic() >= self._next:
-            self._looking = Question(lambda: self._recovery.tick(timedelta(seconds=POLL_S)))
+            self._looking = Question(self._tick)
+
+    def _tick(self) -> bool:
+        busy = self._recovery.tick(timedelta(seconds=POLL_S))
+        self._housekeeper.sample()
+        return busy
 
     def _note(self, looked: Question[bool]) -> None:
         self._looking = None

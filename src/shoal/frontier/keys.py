@@ -80,7 +80,8 @@ KEYS: tuple[KeyPattern, ...] = (
     KeyPattern("hosts", "{P}:hosts", "zset", "host → ms when it was last asked or set, give or take ten seconds",
                "a day unused"),
     KeyPattern("stats", "{P}:stats", "hash",
-               "outcomes, leases reaped, late settlements, slices, restarts, refusals, repairs, jobs rebuilt → count",
+               "outcomes, bytes received, leases reaped, late settlements, slices, restarts, refusals, repairs, "
+               "jobs rebuilt → count",
                "for good"),
     KeyPattern("events", "{P}:events", "stream", "changes of jobs' states", "the last 10,000"),
     KeyPattern("limit", "{P}:limit:{K}", "string", "next free slot of an API key", "until it is past"),

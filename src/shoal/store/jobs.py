@@ -22,7 +22,7 @@ from shoal.errors import StoreUnavailable
 from shoal.store.claims import Claim, insert_claim
 from shoal.store.deliveries import await_deliveries, insert_delivery
 from shoal.store.submissions import LIVING, URLS, Submissions, insert_submission, remove_submissions
-from shoal.store.tables import deliveries, field_tallies, idempotency, jobs
+from shoal.store.tables import deliveries, field_tallies, history, idempotency, jobs
 from shoal.store.trouble import translated_errors
 
 IDS_AT_ONCE = 500
@@ -248,7 +248,7 @@ class JobStore:
         self.submissions.remove(job)
         with translated_errors(), self._engine.begin() as connection:
             remove_submissions(connection, job)
-            for table in (deliveries, idempotency, field_tallies):
+            for table in (deliveries, idempotency, field_tallies, history):
                 connection.execute(sa.delete(table).where(table.c.job == job))
             connection.execute(sa.delete(jobs).where(jobs.c.id == job))
 

@@ -273,6 +273,19 @@ deliveries = Table(
 `output` is JSON, with credentials if it has any. `allowed` is the operator's word that allows it, for jobs of the
 API. One that is `early` is begun before its job ends. Whoever works on one owns it until `owned_ms`."""
 
+history = Table(
+    "history",
+    metadata,
+    Column("job", String(40), primary_key=True),
+    Column("at_ms", BigInteger, primary_key=True),
+    Column("step_ms", Integer, nullable=False),
+    Column("last_item", BigInteger, nullable=False, server_default="0"),
+    Column("sample", Text, nullable=False),
+    Index("history_by_age", "step_ms", "at_ms"),
+)
+"""How a job stood at a moment, or, with an empty name in its place, the fleet: JSON. Kept as long as samples that are
+`step_ms` apart; `last_item` is the last item that it has counted."""
+
 robots = Table(
     "robots",
     metadata,

@@ -78,6 +78,7 @@ local function settle(job, host, level, at)
   touched[job] = true
   add_place(job, level, 'leased', -1)
   add(job, 'received', received)
+  count('received', received)
   spend(job, host, outcome, reason, received)
   if FIELD[outcome] then
     add(job, FIELD[outcome], 1)
