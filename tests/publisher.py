@@ -39,10 +39,11 @@ def main() -> None:
             _make(jobs, pages, job, number, target, rows)
         _end(jobs, job)  # once more: it may have been killed before
         (one,) = deliveries.of_job(job)
+        if one.state is not DeliveryState.DELIVERED:
+            print(job, flush=True)  # from here on it is at work
         while one.state is not DeliveryState.DELIVERED:
             deliverer.deliver(one.id)
             (one,) = deliveries.of_job(job)
-        print(job, flush=True)
 
 
 def _make(jobs: JobStore, pages: PageStore, job: str, number: int, target: str, rows: int) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from tests.s3 import S3
 
 RUNS = 50 if LONG else 4
 ROWS = 400
+LIVES_S = 0.5
+"""At the most: about as long as it takes to publish a set or two."""
 
 
 def look(read: Callable[[str], bytes]) -> int:
@@ -35,29 +38,42 @@ def look(read: Callable[[str], bytes]) -> int:
     return run
 
 
-def publish_under_kills(database: Path, target: str, read: Callable[[str], bytes], environment: dict[str, str]) -> int:
-    """Two publishers at a time until all runs are out; returns how often one was killed."""
+@dataclass
+class Tally:
+    """What a reader went through."""
+
+    kills: int = 0
+    looks: int = 0
+    sets: set[int] = field(default_factory=set[int])
+    """Runs that were seen."""
+
+
+def publish_under_kills(
+    database: Path, target: str, read: Callable[[str], bytes], environment: dict[str, str]
+) -> Tally:
+    """A publisher after the other, each killed at any moment, until all runs are out."""
     command = [sys.executable, "-m", "tests.publisher", f"sqlite:///{database}", target, str(RUNS), str(ROWS)]
     given = {**os.environ, **environment, "PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}"}
-    luck, kills, seen = random.Random(7), 0, -1
+    luck, seen, tally = random.Random(7), -1, Tally()
     deadline = time.monotonic() + (900 if LONG else 120)
     while seen < RUNS - 1:
         assert time.monotonic() < deadline
         process = subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert process.stdout is not None
         process.stdout.readline()  # it is at work: from here on it is killed at any moment
-        end = time.monotonic() + luck.uniform(0.0, 1.0)
+        end = time.monotonic() + luck.uniform(0.0, LIVES_S)
         while time.monotonic() < end and process.poll() is None:
             now = look(read)
             assert now >= seen
             seen = now
-        if process.poll() is None:
-            kills += 1
+            tally.looks += 1
+            tally.sets.add(seen)
+        tally.kills += process.poll() is None
         process.kill()
         process.wait()
         process.stdout.close()
         seen = max(seen, look(read))
-    return kills
+    return tally
 
 
 @pytest.mark.parametrize("kind", ["folder", "s3"])
@@ -66,11 +82,12 @@ def test_a_reader_never_sees_a_part_of_a_set_or_a_mixture(
 ) -> None:
     if kind == "folder":
         root = tmp_path / "out"
-        kills = publish_under_kills(tmp_path / "a.db", f"file://{root}/", lambda name: (root / name).read_bytes(), {})
+        tally = publish_under_kills(tmp_path / "a.db", f"file://{root}/", lambda name: (root / name).read_bytes(), {})
     else:
         server: S3 = request.getfixturevalue("s3")
         bucket = server.new_bucket()
-        kills = publish_under_kills(
+        tally = publish_under_kills(
             tmp_path / "a.db", f"s3://{bucket}/x/", lambda name: server.get(bucket, f"x/{name}"), server.environment
         )
-    assert kills >= 1
+    print(f"{kind}: {RUNS} sets, {tally.kills} kills, {tally.looks} looks at {len(tally.sets)} sets")
+    assert tally.kills >= RUNS // 2
