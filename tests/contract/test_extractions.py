@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from sqlalchemy.engine import Engine
 
+from shoal.again import comparison
 from shoal.again.grip import Grip
 from shoal.errors import Conflict
 from shoal.frontier import parts as parts_module
@@ -175,3 +177,42 @@ def test_the_api_starts_shows_and_drops_a_version(each: Desk) -> None:
     refused(each.get(f"jobs/{job}/extractions/v9"), 404)
     assert [row["version"] for row in told(each.get(f"jobs/{job}/extractions"))["data"]] == ["v2"]
     assert each.delete(f"jobs/{job}/extractions/v2").status_code == 204
+
+
+def test_the_api_compares_two_versions_part_by_part(each: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = each.submit(*(f"http://shop.example/{number}" for number in range(6)), fields={"n": "h1"})
+    each.work(lambda lease: page(lease, item={"n": 1}))
+    told(each.post(f"jobs/{job}/extractions", {"spec": SPEC}), 202)
+    first = list(each.platform.pages.items_by_page(job, "v1"))
+    assert len(first) == 6
+    values = (1, 1.0, True, 2, None, 1)
+    rows = [replace(item, data={"n": value}, version="v2") for item, value in zip(first, values, strict=True)]
+    each.platform.pages.write([], [*rows[:5], replace(rows[0], number=1)], [])
+    whole = told(each.get(f"jobs/{job}/diff?before=v1&after=v2"))
+    kinds = [(row["change"], row["url"], row["number"]) for row in whole["data"]]
+    assert (whole["more"], whole["cursor"]) == (False, None)
+    assert kinds == [
+        ("added", first[0].url, 1),
+        *(("changed", first[place].url, 0) for place in (2, 3, 4)),
+        ("removed", first[5].url, 0),
+    ]
+    assert whole["summary"] == {
+        "added": 1,
+        "removed": 1,
+        "changed": 3,
+        "same": 2,
+        "fields": {"n": {"changed": 2, "filled": 0, "emptied": 1}},
+    }
+    monkeypatch.setattr(comparison, "STRETCH", 2)
+    for limit in (1, 2, 100):
+        parts = [told(each.get(f"jobs/{job}/diff?before=v1&after=v2&limit={limit}"))]
+        while parts[-1]["more"]:
+            place = parts[-1]["cursor"]
+            parts.append(told(each.get(f"jobs/{job}/diff?before=v1&after=v2&limit={limit}&cursor={place}")))
+        assert len(parts) > 2
+        assert [row for part in parts for row in part["data"]] == whole["data"]
+        for name in ("added", "removed", "changed", "same"):
+            assert sum(part["summary"][name] for part in parts) == whole["summary"][name]
+    refused(each.get(f"jobs/{job}/diff?before=v2&after=v1&cursor={parts[0]['cursor']}"), 422)
+    refused(each.get(f"jobs/{job}/diff?after=v9"), 404)
+    refused(each.get("jobs/nobody/diff"), 404)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from itertools import islice
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
@@ -19,7 +20,8 @@ from shoal.store.items import ItemRow
 
 MAX_FIELDS = 1_000
 """Of which there are sums; further ones are told row by row only."""
-AT_ONCE = 1_000
+STRETCH = 2_000
+"""Rows of each version that one part of a comparison is made of."""
 
 Key = tuple[Any, ...]
 
@@ -51,6 +53,17 @@ class Change:
         assert item is not None
         return item
 
+    def as_json(self, key: str | None = None) -> dict[str, Any]:
+        """For programs; with the value of the field that rows are known by, if it is one."""
+        item = self.item
+        named = {"key": item.data.get(key)} if key is not None else {}
+        told: dict[str, Any] = {"change": self.kind, "url": item.url, "number": item.number, **named}
+        if self.kind == "changed":
+            told["fields"] = {name: {"before": old, "after": new} for name, (old, new) in self.fields.items()}
+        else:
+            told["data"] = item.data
+        return told
+
 
 @dataclass(slots=True)
 class FieldSums:
@@ -76,6 +89,22 @@ class Summary:
     def differs(self) -> bool:
         return bool(self.added or self.removed or self.changed)
 
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        rows = {name: getattr(self, name) for name in ("added", "removed", "changed", "same")}
+        return {**rows, "fields": {name: asdict(sums) for name, sums in self.fields.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a comparison."""
+
+    changes: list[Change]
+    summary: Summary
+    upto: Key | None
+    """The key that it goes up to; None at the end."""
+
 
 def compare(before: Iterable[Keyed], after: Iterable[Keyed], summary: Summary) -> Iterator[Change]:
     """What differs between two streams that are in order of their keys; `summary` is filled on the way."""
@@ -96,6 +125,17 @@ def compare(before: Iterable[Keyed], after: Iterable[Keyed], summary: Summary) -
             if fields:
                 yield Change("changed", right.key, left.item, right.item, fields)
             left, right = next(old, None), next(new, None)
+
+
+def compare_stretch(before: Iterable[Keyed], after: Iterable[Keyed], most: int) -> Stretch:
+    """The next part of a comparison: at most so many changes, and no more rows than are read at once."""
+    sides = [list(islice(side, STRETCH + 1)) for side in (before, after)]
+    # Where a side goes on, nobody knows yet what is behind its last row.
+    upto = min((side[STRETCH - 1].key for side in sides if len(side) > STRETCH), default=None)
+    old, new = ([row for row in side if upto is None or row.key <= upto] for side in sides)
+    summary = Summary()
+    changes = list(islice(compare(old, new, summary), most))
+    return Stretch(changes, summary, changes[-1].key if len(changes) == most else upto)
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any], summary: Summary) -> dict[str, tuple[Any, Any]]:

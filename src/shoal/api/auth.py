@@ -56,6 +56,7 @@ RULES: dict[str, Permission] = {
     "extractions.list_extractions": READ,
     "extractions.show_extraction": READ,
     "extractions.drop_extraction": SUBMIT,
+    "extractions.compare_versions": READ,
     "quality.show_fields": READ,
     "quality.list_quarantine": READ,
     "scrape.scrape": SUBMIT,

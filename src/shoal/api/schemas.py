@@ -207,6 +207,15 @@ class QuarantineQuery(Query):
     cursor: Cursor = _CURSOR
 
 
+class DiffQuery(Query):
+    before: Version = Field(default="v1", description="The version to compare with.")
+    after: Version | None = Field(
+        default=None, description="The version to compare. By default the newest that is complete."
+    )
+    limit: Limit = 100
+    cursor: Cursor = _CURSOR
+
+
 class ExportQuery(Query):
     format: Literal["jsonl", "csv", "parquet", "sqlite"] = "jsonl"
     what: Literal["items", "pages", "errors", "quarantine"] | None = Field(

@@ -27,11 +27,11 @@ def show_diff(job: str, before: str, after: str, key: str | None, rows: int, *, 
         with _changes(platform, row.id, before, after, key, summary) as changes:
             for number, change in enumerate(changes):
                 if json:
-                    print_json(_change_json(change, key))
+                    print_json(change.as_json(key))
                 elif number < rows:
                     show("\n".join(_lines(change)))
     if json:
-        print_json({"summary": _summary_json(summary)})
+        print_json({"summary": summary.as_json})
     else:
         _print_summary(summary, before, after, rows)
     return summary.differs
@@ -60,26 +60,6 @@ def _lines(change: Change) -> list[str]:
 def _short(value: Any, most: int = VALUE_CHARS) -> str:
     text = json_line(value)[:-1]
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _change_json(change: Change, key: str | None) -> dict[str, Any]:
-    item = change.item
-    named = {"key": item.data.get(key)} if key is not None else {}
-    told: dict[str, Any] = {"change": change.kind, "url": item.url, "number": item.number, **named}
-    if change.kind == "changed":
-        told["fields"] = {name: {"before": old, "after": new} for name, (old, new) in change.fields.items()}
-    else:
-        told["data"] = item.data
-    return told
-
-
-def _summary_json(summary: Summary) -> dict[str, Any]:
-    fields = {
-        name: {"changed": sums.changed, "filled": sums.filled, "emptied": sums.emptied}
-        for name, sums in summary.fields.items()
-    }
-    rows = {name: getattr(summary, name) for name in ("added", "removed", "changed", "same")}
-    return {**rows, "fields": fields}
 
 
 def _print_summary(summary: Summary, before: str, after: str, rows: int) -> None:

@@ -123,9 +123,9 @@ class PageStore:
             last = rows[-1][0]
             yield [row for _, row in rows]
 
-    def items_by_page(self, job: str, version: str) -> Iterator[ItemRow]:
-        """All items of a version, in order of their pages' fingerprints and of their places there."""
-        c, last = items.c, (-(2**63), -1)
+    def items_by_page(self, job: str, version: str, last: tuple[int, int] = (-(2**63), -1)) -> Iterator[ItemRow]:
+        """All items of a version behind one, in order of their pages' fingerprints and of their places there."""
+        c = items.c
         while True:
             behind = sa.or_(c.fingerprint > last[0], sa.and_(c.fingerprint == last[0], c.number > last[1]))
             mine = sa.select(items).where(c.job == job, c.version == version, c.fingerprint >= last[0], behind)
