@@ -145,6 +145,11 @@ class History:
         except RedisUnavailable:
             return time.time_ns() // 1_000_000
 
+    def age_s(self) -> float | None:
+        """Seconds since the last sample; None when there is none."""
+        newest = self._store.newest_ms()
+        return None if newest is None else max(0, self.now_ms() - newest) / 1_000
+
     def job(self, row: JobRow, since_ms: int | None, until_ms: int | None, points: int) -> Chart:
         """A job from its beginning, with how it stands now, or stood at its end."""
         now = self.now_ms()

@@ -215,6 +215,10 @@ class Settings(BaseModel):
         )
 
     @property
+    def frontier_bytes(self) -> int:
+        return self.frontier_megabytes * 1_000_000
+
+    @property
     def egress(self) -> Egress:
         return Egress.read(self.egress_allow, self.egress_deny)
 

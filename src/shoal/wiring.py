@@ -91,7 +91,7 @@ class Platform:
         extractions = ExtractionStore(engine)
         again = Again(frontier, jobs, extractions, ring)
         watch = Watch.at(redis_urls(settings).frontier, settings.prefix)
-        caps = Caps(settings.frontier_urls, settings.frontier_megabytes * 1_000_000)
+        caps = Caps(settings.frontier_urls, settings.frontier_bytes)
         samples = HistoryStore(engine)
         ending = Ending(frontier, jobs, samples)
         rebuild = Rebuild.at(redis_urls(settings).frontier, settings.prefix, settings.manners)

@@ -438,6 +438,7 @@ def test_metrics_tell_what_is_asked_of_them(desk: Desk) -> None:
     desk.platform.frontier.lease(queues=ALL_QUEUES, limit=1, lease_for=timedelta())
     desk.platform.frontier.configure_host("held.example", HostChange(hold=MINUTE))
     desk.platform.frontier.reap()
+    desk.platform.housekeeper.sampler.sample()
     found = _samples(desk)
     depth = {(labels["queue"], labels["place"]): value for labels, value in found["shoal_queue_urls"]}
     assert len(depth) == 18
@@ -452,8 +453,14 @@ def test_metrics_tell_what_is_asked_of_them(desk: Desk) -> None:
         ("shoal_slices_total", 0),
         ("shoal_workers", 1),
         ("shoal_worker_processes", 2),
+        ("shoal_jobs_living", 1),
+        ("shoal_received_bytes_total", len(b"<h1>hello</h1>")),
+        ("shoal_redis_memory_limit_bytes", desk.platform.settings.frontier_bytes),
     ):
         assert found[name] == [({}, value)], name
+    assert found["shoal_history_age_seconds"][0][1] < 60
+    overdue = {labels["queue"]: value for labels, value in found["shoal_queue_overdue_seconds"]}
+    assert set(overdue) == set(ALL_QUEUES)
     ((labels, held),) = found["shoal_host_hold_seconds"]
     assert labels == {"host": "held.example"}
     assert 50 < held <= 60

@@ -85,6 +85,21 @@ def test_load_tells_of_urls_and_memory(frontier: Frontier, watch: Watch, client:
         client.config_set("maxmemory", 0)  # pyright: ignore[reportUnknownMemberType]
 
 
+def test_what_could_be_leased_and_is_not_is_overdue(frontier: Frontier, watch: Watch) -> None:
+    assert watch.overdue() == dict.fromkeys(ALL_QUEUES, timedelta())
+    start(frontier, "one", pages("a.test", 2))
+    wait_until(lambda: watch.overdue()["http.batch"] >= timedelta(milliseconds=20))
+    assert {queue for queue, waited in watch.overdue().items() if waited} == {"http.batch"}
+    frontier.pause("one")
+    assert not watch.overdue()["http.batch"]
+    frontier.resume("one")
+    frontier.configure_host("a.test", HostChange(hold=timedelta(minutes=1)))
+    lease(frontier)  # which finds out that the host rests
+    assert not watch.overdue()["http.batch"]
+    assert watch.living_jobs() == 1
+    frontier.cancel("one")
+
+
 def test_sums_count_outcomes_losses_and_slices_over_all_jobs(frontier: Frontier, watch: Watch) -> None:
     assert watch.stats() == {}
     start(frontier, "one", pages("a.test", 6))

@@ -42,7 +42,9 @@ def readyz() -> Response:
 @routes.get("/metrics", {200: stream("Prometheus text", "text/plain")})
 def metrics() -> Response:
     """Measurements for Prometheus."""
-    body, content_type = measured.render(platform().watch)
+    parts = platform()
+    collector = measured.FrontierCollector(parts.watch, parts.settings.frontier_bytes, parts.history.age_s)
+    body, content_type = measured.render(collector)
     return Response(body, content_type=content_type)
 
 

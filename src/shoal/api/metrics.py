@@ -1,10 +1,15 @@
 """What Prometheus can read. Labels have few values: routes, methods, lanes, outcomes; hosts only as the few that wait
-longest."""
+longest.
+
+Every process of an API counts its own requests, and one that is asked adds all of them up. All else is read from the
+frontier, and the age of the history from the database, at the moment of asking: it is the same whoever is asked, and
+however many workers there are.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -22,7 +27,7 @@ from prometheus_client.registry import Collector
 from shoal.core.drift import DRIFTS
 from shoal.core.host_status import HostStatus
 from shoal.core.trouble import Need
-from shoal.errors import RedisUnavailable
+from shoal.errors import RedisUnavailable, StoreUnavailable
 from shoal.frontier.audit import REPAIRED
 from shoal.frontier.crew import DRIFTED, REFUSALS
 from shoal.frontier.watch import Watch
@@ -50,7 +55,7 @@ def note(method: str, route: str, status: int, seconds: float) -> None:
     LATENCY.labels(route).observe(seconds)
 
 
-def render(watch: Watch) -> tuple[bytes, str]:
+def render(collector: FrontierCollector) -> tuple[bytes, str]:
     """(all measurements, their content type)"""
     registry = CollectorRegistry()
     if values.ValueClass is values.MutexValue:
@@ -58,15 +63,19 @@ def render(watch: Watch) -> tuple[bytes, str]:
         registry.register(LATENCY)
     else:
         multiprocess.MultiProcessCollector(registry)  # all processes of this API
-    registry.register(FrontierCollector(watch))
+    registry.register(collector)
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
 class FrontierCollector(Collector):
-    """What the frontier knows, read at the moment of asking."""
+    """What the frontier knows, and how old the history is, read at the moment of asking."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, memory: int, history_age: Callable[[], float | None]) -> None:
         self._watch = watch
+        self._memory = memory
+        """Bytes that Redis may use before submissions are put off."""
+        self._history_age = history_age
+        """Seconds since the last sample; None when there is none."""
 
     def collect(self) -> Iterable[Metric]:
         try:
@@ -74,11 +83,15 @@ class FrontierCollector(Collector):
         except RedisUnavailable:
             yield GaugeMetricFamily("shoal_redis_up", "Does Redis answer?", value=0)
             yield _troubles({Need.REDIS})
+        yield from self._history()
 
     def _collect(self) -> Iterator[Metric]:
         load = self._watch.load()
         yield GaugeMetricFamily("shoal_redis_up", "Does Redis answer?", value=1)
         yield GaugeMetricFamily("shoal_redis_memory_bytes", "Memory that Redis uses", value=load.memory)
+        limit = load.most(self._memory)
+        yield GaugeMetricFamily("shoal_redis_memory_limit_bytes", "Beyond it, submissions are put off", value=limit)
+        yield GaugeMetricFamily("shoal_jobs_living", "Jobs that have not ended", value=self._watch.living_jobs())
         yield from self._queues()
         yield from self._sums()
         yield from self._workers()
@@ -96,6 +109,10 @@ class FrontierCollector(Collector):
             flight += queue.leased
         yield depth
         yield GaugeMetricFamily("shoal_in_flight", "Requests that workers hold", value=flight)
+        overdue = GaugeMetricFamily("shoal_queue_overdue_seconds", "Time that due work has waited", labels=["queue"])
+        for name, waited in self._watch.overdue().items():
+            overdue.add_metric([name], waited.total_seconds())
+        yield overdue
         expired = self._watch.expired_leases()
         yield GaugeMetricFamily("shoal_leases_expired", "Lease groups past their deadline", value=expired)
 
@@ -107,6 +124,7 @@ class FrontierCollector(Collector):
             outcome, _, reason = name.partition(":")
             outcomes.add_metric([outcome, reason], count)
         yield outcomes
+        yield CounterMetricFamily("shoal_received_bytes", "Bytes of bodies", value=stats.get("received", 0))
         yield CounterMetricFamily("shoal_leases_reaped", "Requests taken back", value=stats.get("reaped", 0))
         yield CounterMetricFamily("shoal_fence_refusals", "Settlements that came late", value=stats.get("late", 0))
         yield CounterMetricFamily("shoal_jobs_rebuilt", "Lost jobs brought back", value=stats.get("rebuilt", 0))
@@ -137,6 +155,16 @@ class FrontierCollector(Collector):
         processes = sum(beat.processes for beat in workers)
         yield GaugeMetricFamily("shoal_worker_processes", "Their processes", value=processes)
         yield GaugeMetricFamily("shoal_slices_active", "Slices under way", value=sum(beat.active for beat in workers))
+        memory = sum(beat.memory_mb for beat in workers) * 1_000_000
+        yield GaugeMetricFamily("shoal_workers_memory_bytes", "Memory that workers take", value=memory)
+
+    def _history(self) -> Iterator[Metric]:
+        try:
+            age = self._history_age()
+        except StoreUnavailable:
+            return
+        if age is not None:
+            yield GaugeMetricFamily("shoal_history_age_seconds", "Since the last sample of the history", value=age)
 
     def _outages(self) -> Iterator[Metric]:
         counted = CounterMetricFamily("shoal_outages", "Times that a worker process had to wait", labels=["what"])

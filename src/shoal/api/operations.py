@@ -147,7 +147,6 @@ def show_stats() -> Response:
     """Show sums over everything."""
     watch, settings = platform().watch, platform().settings
     load, stats, workers = watch.load(), watch.stats(), watch.workers()
-    most = settings.frontier_megabytes * 1_000_000
     return answer(
         {
             "version": __version__,
@@ -156,7 +155,7 @@ def show_stats() -> Response:
                 "urls": load.urls,
                 "max_urls": settings.frontier_urls,
                 "memory_bytes": load.memory,
-                "max_memory_bytes": min(most, load.memory_limit * 9 // 10) if load.memory_limit else most,
+                "max_memory_bytes": load.most(settings.frontier_bytes),
             },
             "workers": len(workers),
             "processes": sum(beat.processes for beat in workers),

@@ -45,3 +45,7 @@ class Load:
     memory: int
     memory_limit: int
     """Redis' own, in bytes; 0 is none."""
+
+    def most(self, allowed: int) -> int:
+        """Bytes beyond which nothing more is taken in: as many as are allowed, or nine tenths of Redis' own limit."""
+        return min(allowed, self.memory_limit * 9 // 10) if self.memory_limit else allowed

@@ -64,6 +64,23 @@ class Watch:
         counts = iter(pipeline.execute())
         return {queue: sum(next(counts) for _ in names) for queue, names in tenants.items()}
 
+    def overdue(self) -> dict[str, timedelta]:
+        """Queue → for how long something in it could have been leased, and was not; nothing waits: no time."""
+        with translated_errors("queues"):
+            pipeline = self._client.pipeline(transaction=False)
+            for queue in ALL_QUEUES:
+                pipeline.zrange(f"{self._prefix}:due:{queue}", 0, 0, withscores=True)
+            pipeline.time()
+            *firsts, (seconds, micros) = pipeline.execute()
+        now = seconds * 1000 + micros // 1000
+        since = {queue: first[0][1] if first else now for queue, first in zip(ALL_QUEUES, firsts, strict=True)}
+        return {queue: timedelta(milliseconds=max(0, now - at)) for queue, at in since.items()}
+
+    def living_jobs(self) -> int:
+        """How many jobs the frontier knows."""
+        with translated_errors("jobs"):
+            return self._client.scard(f"{self._prefix}:jobs")
+
     def load(self) -> Load:
         """URLs that wait, and Redis' memory."""
         urls = sum(depth.pending for depth in self.queues())

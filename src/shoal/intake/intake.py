@@ -312,7 +312,7 @@ class Intake:
         load = self._watch.load()
         if load.urls + more > self._caps.urls:
             raise Full(f"The frontier holds {load.urls} URLs of at most {self._caps.urls}.")
-        most = min(self._caps.memory, load.memory_limit * 9 // 10) if load.memory_limit else self._caps.memory
+        most = load.most(self._caps.memory)
         if load.memory > most:
             raise Full(f"Redis uses {load.memory // 1_000_000} MB of at most {most // 1_000_000} MB.")
 
