@@ -59,6 +59,7 @@ LEAVES = (
     leave("api/metrics.py", "prometheus_client", "writes metrics down, and sends none"),
     leave("cli/up.py", "http", "asks the API that it has started whether it answers"),
     leave("cli/run.py", "socket getaddrinfo", "looks names up, to tell of misspelt ones before anything starts"),
+    leave("cli/top_keys.py", "select termios tty", "reads keys of the terminal"),
     leave("cli/children.py", "subprocess", "starts workers and the API"),
     leave("cli/patience.py", "sqlalchemy", "names the type of a database"),
     leave("drill/site.py", "socket", "listens on this machine, for the drill"),

@@ -36,6 +36,7 @@ PLACEHOLDERS = {
     "sticky": "S",
     "chore": "C",
     "extraction": "E",
+    "digest": "D",
 }
 LISTED = {family.name: family.pattern for family in KEYS}
 

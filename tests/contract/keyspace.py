@@ -29,6 +29,7 @@ _PLACEHOLDERS = {
     "S": "[0-9a-f]+",
     "C": "[a-z_]+",
     "E": r"\d+",
+    "D": "[0-9a-f]{64}",
 }
 _PLACES = ("queued", "delayed", "leased")
 _UNPACK = """

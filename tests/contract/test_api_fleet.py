@@ -257,7 +257,7 @@ def test_what_is_wrong_with_an_audit_is_named(desk: Desk) -> None:
 
 
 def _beat(desk: Desk, name: str = "one", *queues: str) -> None:
-    beat = WorkerBeat(name, queues or ALL_QUEUES, 2, 1, 7, 120, 1_700_000_000_000, "0.1.0")
+    beat = WorkerBeat(name, queues or ALL_QUEUES, 2, 1, 7, 120, NOW_MS, "0.1.0", 12, NOW_MS, 1, 3)
     desk.platform.frontier.heartbeat(beat)
 
 
@@ -274,6 +274,10 @@ def test_workers_show_while_they_live(desk: Desk) -> None:
         "memory_mb": 120,
         "started_at": "2023-11-14T22:13:20.000+00:00",
         "version": "0.1.0",
+        "pages": 12,
+        "last_progress_at": "2023-11-14T22:13:20.000+00:00",
+        "browsers": 1,
+        "rendering": 3,
     }
     desk.platform.frontier.depart("one")
     assert told(desk.get("workers")) == {"data": []}

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import structlog
-from flask import Flask, g, redirect, request
+from flask import Flask, g, request
 from flask.json.provider import JSONProvider
 from flask_openapi3.models.info import Info
 from flask_openapi3.openapi import OpenAPI
@@ -17,12 +17,26 @@ from werkzeug.exceptions import BadRequest, RequestEntityTooLarge, UnsupportedMe
 from werkzeug.wrappers import Response as BaseResponse
 
 from shoal import __version__
-from shoal.api import extractions, follow, health, history, jobs, metrics, operations, quality, results, scrape
+from shoal.api import (
+    dashboard,
+    extractions,
+    follow,
+    health,
+    history,
+    jobs,
+    metrics,
+    operations,
+    quality,
+    results,
+    scrape,
+    session,
+)
 from shoal.api.answers.problem import Problem
 from shoal.api.auth import Guard
 from shoal.api.context import EXTENSION, Api
 from shoal.api.events import Hub
 from shoal.api.problems import BadValue, install_handlers, refuse_values
+from shoal.frontier.sessions import Sessions
 from shoal.frontier.watch import Watch
 from shoal.intake.ids import new_request_id
 from shoal.store.keys import KeyStore
@@ -32,7 +46,7 @@ log = structlog.get_logger()
 
 ROUTES = (
     *(jobs.routes, results.routes, extractions.routes, quality.routes, scrape.routes),
-    *(follow.routes, operations.routes, history.routes, health.routes),
+    *(follow.routes, operations.routes, history.routes, health.routes, session.routes),
 )
 STREAMED = frozenset({"jobs.add_urls"})
 """Routes whose bodies have no limit: they are read bit by bit."""
@@ -80,13 +94,17 @@ def make_api(platform: Platform) -> Flask:
     app.config["SWAGGER_CONFIG"] = {"validatorUrl": None}
     app.url_map.strict_slashes = False
     hub = _hub(platform)
-    app.extensions[EXTENSION] = Api(platform, hub)
+    keys, sessions = (
+        KeyStore(platform.engine),
+        Sessions.at(redis_urls(platform.settings).frontier, platform.settings.prefix),
+    )
+    app.extensions[EXTENSION] = Api(platform, hub, keys, sessions)
     app.extensions[STOP_STREAMS] = hub.stop
-    _install_hooks(app, Guard(KeyStore(platform.engine), platform.frontier))
+    _install_hooks(app, Guard(keys, platform.frontier, sessions))
     install_handlers(app)
     for routes in ROUTES:
         app.register_api(routes.blueprint)
-    app.add_url_rule("/", "home", lambda: redirect("/openapi/swagger"))
+    app.register_blueprint(dashboard.blueprint)
     return app
 
 

@@ -1,4 +1,5 @@
-"""Who may do what. One table names a permission for every route; a route that it does not name is closed.
+"""Who may do what. One table names a permission for every route, or None where any key does; a route that it does not
+name is closed.
 
 On loopback with no key made the API is open. It then answers only to loopback names and to no other site's pages, so
 that a web page cannot drive it from a browser on the same machine.
@@ -10,6 +11,7 @@ import base64
 import binascii
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from hashlib import sha256
 from ipaddress import ip_address
@@ -19,20 +21,22 @@ import structlog
 from flask import Response, g, request
 from werkzeug.exceptions import MethodNotAllowed
 
+from shoal.api.cookie import PROOF, given_token, is_proved
 from shoal.api.problems import problem
 from shoal.core.access import EVERYBODY, Permission, Principal
 from shoal.errors import RedisUnavailable
 from shoal.frontier.frontier import Frontier
+from shoal.frontier.sessions import Sessions
 from shoal.store.keys import KeyStore
 
 log = structlog.get_logger()
 
 READ, SUBMIT, ADMIN = Permission.READ, Permission.SUBMIT, Permission.ADMIN
 
-OPEN = frozenset({"health.healthz", "health.readyz"})
+OPEN = frozenset({"health.healthz", "health.readyz", "session.log_in", "dashboard.home", "dashboard.part"})
 """The only routes that nobody needs a key for."""
 
-RULES: dict[str, Permission] = {
+RULES: dict[str, Permission | None] = {
     "jobs.submit_job": SUBMIT,
     "jobs.list_jobs": READ,
     "jobs.show_job": READ,
@@ -79,7 +83,9 @@ RULES: dict[str, Permission] = {
     "swagger.swagger": READ,
     "swagger.static": READ,
     "swagger.oauth2-redirect": READ,
-    "home": READ,
+    "session.show_session": None,
+    "session.log_out": None,
+    "operations.show_overview": READ,
 }
 
 REMEMBER_S = 5.0
@@ -91,10 +97,11 @@ MAX_REMEMBERED = 10_000
 class Guard:
     """Finds out who asks, and whether they may."""
 
-    def __init__(self, keys: KeyStore, frontier: Frontier) -> None:
+    def __init__(self, keys: KeyStore, frontier: Frontier, sessions: Sessions) -> None:
         self._keys = keys
         self._frontier = frontier
-        self._known: dict[bytes, tuple[float, Principal | None]] = {}
+        self._sessions = sessions
+        self._known: dict[tuple[str, bytes], tuple[float, Principal | None]] = {}
         self._needed: tuple[float, bool] = (0.0, True)
         self._lock = threading.Lock()
 
@@ -109,7 +116,7 @@ class Guard:
             return principal
         g.principal = principal
         needed = RULES.get(endpoint)
-        if needed is None or not principal.may(needed):
+        if endpoint not in RULES or (needed and not principal.may(needed)):
             wanted = needed.value if needed else "no"
             return problem(403, f"this key may not do that: it needs the scope {wanted!r}")
         return self._throttle(principal)
@@ -124,25 +131,42 @@ class Guard:
     def _identify(self) -> Principal | Response:
         key = _given_key()
         if key is not None:
-            principal = self._principal(key)
-            if principal and _is_sent_by_browser() and (refusal := _foreign_origin()):
+            principal = self._principal("key", key, self._keys.principal)
+            if principal and _is_sent_by_browser() and (refusal := foreign_origin()):
                 return refusal
-            return principal or _unauthorized("this API key is not known, or was revoked")
+            return principal or unauthorized("this API key is not known, or was revoked")
+        if (token := given_token()) and (principal := self._logged_in(token)):
+            return self._checked(token, principal)
         if self._keys_needed():
-            return _unauthorized("an API key is needed: Authorization: Bearer KEY")
+            return unauthorized("an API key is needed: Authorization: Bearer KEY")
         return _foreign() or EVERYBODY
 
-    def _principal(self, key: str) -> Principal | None:
-        now, digest = time.monotonic(), sha256(key.encode("utf-8", "replace")).digest()
+    def _logged_in(self, token: str) -> Principal | None:
+        """Whom a browser's cookie stands for."""
+        prefix = self._sessions.find(token)
+        return self._principal("prefix", prefix, self._keys.principal_of) if prefix else None
+
+    def _checked(self, token: str, principal: Principal) -> Principal | Response:
+        """A browser sends its cookie for pages of others as well."""
+        if refusal := foreign_origin():
+            return refusal
+        if not is_proved(token):
+            return problem(403, f"a change by a browser needs the header {PROOF}: GET /api/v1/session has it")
+        g.by_cookie = True
+        return principal
+
+    def _principal(self, kind: str, name: str, look_up: Callable[[str], Principal | None]) -> Principal | None:
+        """What was found lately, or is found now. The kind keeps apart what is public, a prefix, from a key."""
+        now, place = time.monotonic(), (kind, sha256(name.encode("utf-8", "replace")).digest())
         with self._lock:
-            known = self._known.get(digest)
+            known = self._known.get(place)
         if known and now - known[0] < REMEMBER_S:
             return known[1]
-        principal = self._keys.principal(key)
+        principal = look_up(name)
         with self._lock:
             if len(self._known) >= MAX_REMEMBERED:
                 self._known.clear()
-            self._known[digest] = (now, principal)
+            self._known[place] = (now, principal)
         return principal
 
     def _keys_needed(self) -> bool:
@@ -189,7 +213,8 @@ def _basic_password(text: str) -> str:
         return ""
 
 
-def _unauthorized(detail: str) -> Response:
+def unauthorized(detail: str) -> Response:
+    """Who are you?"""
     wants_page = "text/html" in request.headers.get("Accept", "")
     scheme = 'Basic realm="Shoal: any user, an API key as the password"' if wants_page else "Bearer"
     return problem(401, detail, headers={"WWW-Authenticate": scheme})
@@ -202,10 +227,11 @@ def _foreign() -> Response | None:
         return problem(403, f"without keys, the API answers to 127.0.0.1 and localhost only, not to {host[:100]!r}")
     if "X-Forwarded-For" in request.headers or "Forwarded" in request.headers:
         return problem(403, "without keys, the API answers to this machine only, not through a proxy")
-    return _foreign_origin()
+    return foreign_origin()
 
 
-def _foreign_origin() -> Response | None:
+def foreign_origin() -> Response | None:
+    """A refusal of what a page of another site asks for."""
     origin = request.headers.get("Origin")
     if origin is not None and origin not in (f"http://{request.host}", f"https://{request.host}"):
         return problem(403, "the API takes no requests from other sites' pages")

@@ -16,9 +16,11 @@ from shoal.core.access import Principal
 from shoal.core.spec import JobSpec
 from shoal.core.values import read_moment
 from shoal.errors import BadSpec
+from shoal.frontier.sessions import Sessions
 from shoal.intake.intake import Origin
 from shoal.store.claims import Claim
 from shoal.store.jobs import JobRow
+from shoal.store.keys import KeyStore
 from shoal.wiring import Platform
 
 EXTENSION = "shoal"
@@ -30,6 +32,8 @@ class Api:
 
     platform: Platform
     hub: Hub
+    keys: KeyStore
+    sessions: Sessions
 
 
 def api() -> Api:

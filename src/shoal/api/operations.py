@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from typing import Any
 
 from flask import Response
 
 from shoal import __version__
 from shoal.api import cursor, present
-from shoal.api.answers.fleet import QueueList, StatsView, WorkerList
+from shoal.api.answers.fleet import OverviewView, QueueList, StatsView, WorkerList
 from shoal.api.answers.hosts import AuditList, HostList, HostView, ProxyList
 from shoal.api.context import answer, platform, tenant, time_ms
 from shoal.api.problems import BadValue
 from shoal.api.routes import Routes
 from shoal.api.schemas import AuditQuery, HostChangeBody, HostPath, HostQuery, ProxyQuery
+from shoal.core.fleet import WorkerBeat
 from shoal.core.history import is_outcome
 from shoal.core.host_name import asked_host
 from shoal.core.proxies import ProxyPool, ProxyState
@@ -22,11 +26,14 @@ from shoal.errors import InputError
 from shoal.frontier.host_change import KEEP, HostChange
 from shoal.frontier.proxies import ProxyDesk
 from shoal.proxy_pools import ProxyPools, listed, pools_of, proxy_record
-from shoal.store.export import ASK_COLUMNS, ask_record, encoder
+from shoal.store.export import ASK_COLUMNS, ask_record, encoder, iso
 from shoal.store.ledger import Ledger
 from shoal.wiring import redis_urls
 
 routes = Routes("operations", "/api/v1", "The fleet")
+
+HOSTS_LOOKED_AT = 1_000
+"""The last used ones."""
 
 
 @routes.get("/hosts", {200: HostList})
@@ -125,48 +132,56 @@ def list_workers() -> Response:
 def list_queues() -> Response:
     """List queues: what waits in each, and how many processes serve it."""
     workers = platform().watch.workers()
-    return answer(
-        {
-            "data": [
-                {
-                    "queue": depth.queue,
-                    "queued": depth.queued,
-                    "delayed": depth.delayed,
-                    "leased": depth.leased,
-                    "jobs_due": depth.jobs_due,
-                    "workers": sum(beat.processes for beat in workers if depth.queue in beat.queues),
-                }
-                for depth in platform().watch.queues()
-            ]
-        }
-    )
+    return answer({"data": [present.queue(depth, workers) for depth in platform().watch.queues()]})
 
 
 @routes.get("/stats", {200: StatsView})
 def show_stats() -> Response:
     """Show sums over everything."""
-    watch, settings = platform().watch, platform().settings
-    load, stats, workers = watch.load(), watch.stats(), watch.workers()
+    return answer(_sums(platform().watch.workers()))
+
+
+@routes.get("/overview", {200: OverviewView})
+def show_overview() -> Response:
+    """Show at once how the fleet is: sums, queues, workers, and in which states hosts are."""
+    watch = platform().watch
+    workers = watch.workers()
+    sums = _sums(workers)
+    states = Counter(status.state for status in watch.hosts(HOSTS_LOOKED_AT))
+    outcomes: dict[str, int] = sums["outcomes"]
     return answer(
         {
-            "version": __version__,
-            "jobs": {state.value: count for state, count in platform().jobs.count_by_state(tenant()).items()},
-            "frontier": {
-                "urls": load.urls,
-                "max_urls": settings.frontier_urls,
-                "memory_bytes": load.memory,
-                "max_memory_bytes": load.most(settings.frontier_bytes),
-            },
-            "workers": len(workers),
-            "processes": sum(beat.processes for beat in workers),
-            "outcomes": {name: count for name, count in stats.items() if is_outcome(name)},
-            "leases_reaped": stats.get("reaped", 0),
-            "fence_refusals": stats.get("late", 0),
-            "slices": stats.get("slices", 0),
-            "troubles": [present.trouble(met) for met in watch.troubles()],
-            "outages": {what.value: times for what, times in watch.outages().items()},
+            **sums,
+            "at": iso(time.time_ns() // 1_000_000),
+            "pages": sum(count for name, count in outcomes.items() if name.partition(":")[0] == "done"),
+            "queues": [present.queue(depth, workers) for depth in watch.queues()],
+            "active": sum(beat.active for beat in workers),
+            "hosts": dict(states),
         }
     )
+
+
+def _sums(workers: Sequence[WorkerBeat]) -> dict[str, Any]:
+    watch, settings = platform().watch, platform().settings
+    load, stats = watch.load(), watch.stats()
+    return {
+        "version": __version__,
+        "jobs": {state.value: count for state, count in platform().jobs.count_by_state(tenant()).items()},
+        "frontier": {
+            "urls": load.urls,
+            "max_urls": settings.frontier_urls,
+            "memory_bytes": load.memory,
+            "max_memory_bytes": load.most(settings.frontier_bytes),
+        },
+        "workers": len(workers),
+        "processes": sum(beat.processes for beat in workers),
+        "outcomes": {name: count for name, count in stats.items() if is_outcome(name)},
+        "leases_reaped": stats.get("reaped", 0),
+        "fence_refusals": stats.get("late", 0),
+        "slices": stats.get("slices", 0),
+        "troubles": [present.trouble(met) for met in watch.troubles()],
+        "outages": {what.value: times for what, times in watch.outages().items()},
+    }
 
 
 def check_proxies(chosen: str | ProxyPool | None) -> None:

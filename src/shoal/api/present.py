@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from shoal.core.fleet import WorkerBeat
+from shoal.core.fleet import QueueDepth, WorkerBeat
 from shoal.core.job_status import JobStatus
 from shoal.core.likeness import hex_of
 from shoal.core.model import AdmitReport
@@ -251,6 +252,17 @@ def trouble(met: Trouble) -> dict[str, Any]:
     }
 
 
+def queue(depth: QueueDepth, workers: Sequence[WorkerBeat]) -> dict[str, Any]:
+    return {
+        "queue": depth.queue,
+        "queued": depth.queued,
+        "delayed": depth.delayed,
+        "leased": depth.leased,
+        "jobs_due": depth.jobs_due,
+        "workers": sum(beat.processes for beat in workers if depth.queue in beat.queues),
+    }
+
+
 def worker(beat: WorkerBeat) -> dict[str, Any]:
     return {
         "name": beat.name,
@@ -261,4 +273,8 @@ def worker(beat: WorkerBeat) -> dict[str, Any]:
         "memory_mb": beat.memory_mb,
         "started_at": iso(beat.started_ms),
         "version": beat.version,
+        "pages": beat.pages,
+        "last_progress_at": iso(beat.progress_ms) if beat.progress_ms else None,
+        "browsers": beat.browsers,
+        "rendering": beat.rendering,
     }

@@ -59,7 +59,7 @@ class Routes:
     def _add(self, method: Callable[..., Any], rule: str, answers: Answers) -> Callable[[View], View]:
         def register(view: View) -> View:
             is_open = f"{self.blueprint.name}.{view.__name__}" in OPEN
-            statuses = (422,) if is_open else _problems_of(view)
+            statuses = _problems_of(view, is_open=is_open)
             responses = {**{status: _documented(_PROBLEMS[status]) for status in statuses}, **answers}
             security = None if is_open else _SECURITY
             summary, _, rest = inspect.cleandoc(view.__doc__ or "").partition("\n")
@@ -77,12 +77,12 @@ class Routes:
                 item.post.requestBody.required = True
 
 
-def _problems_of(view: Callable[..., Response]) -> tuple[int, ...]:
+def _problems_of(view: Callable[..., Response], *, is_open: bool) -> tuple[int, ...]:
     """What can go wrong, by what the view takes."""
     takes = view.__annotations__
     with_path = _WITH_PATH if "path" in takes else ()
     with_body = _WITH_BODY if "body" in takes or "raw" in takes else ()
-    return tuple(sorted({*_EVERYWHERE, *with_path, *with_body}))
+    return (422,) if is_open and not with_body else tuple(sorted({*_EVERYWHERE, *with_path, *with_body}))
 
 
 def _documented(description: str) -> dict[str, Any]:

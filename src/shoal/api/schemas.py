@@ -331,6 +331,13 @@ class HostChangeBody(Exact):
     hold_seconds: Seconds = 0.0
 
 
+class LoginBody(Exact):
+    """Who wants to log in."""
+
+    key: Annotated[str, Field(max_length=200, pattern=_TEXT)]
+    """An API key."""
+
+
 class ReplayBody(Exact):
     """Which dead letters; without a choice, or without a body, all."""
 

@@ -22,6 +22,7 @@ from shoal.cli import (
     recover,
     run,
     spiders,
+    top,
     trying,
     up,
 )
@@ -59,7 +60,17 @@ for _command in (
     jobs.close,
 ):
     app.command(rich_help_panel="Jobs")(_command)
-for _command in (up.up, ops.api, ops.worker, ops.beat, recover.recover, proxies.proxies, prune.prune, drill.drill):
+for _command in (
+    up.up,
+    top.top,
+    ops.api,
+    ops.worker,
+    ops.beat,
+    recover.recover,
+    proxies.proxies,
+    prune.prune,
+    drill.drill,
+):
     app.command(rich_help_panel="Operate")(_command)
 app.add_typer(hosts.app, rich_help_panel="Operate")
 app.add_typer(keys.app, rich_help_panel="Operate")

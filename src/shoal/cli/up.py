@@ -160,9 +160,10 @@ def _answers(url: str) -> bool:
 def _tell(url: str, staff: Staff, *, as_json: bool) -> None:
     api, docs = f"{url}/api/v1", f"{url}/openapi/"
     say(f"running: {', '.join(post.name for post in staff.posts)}")
-    say(f"  api:   {api}")
-    say(f"  docs:  {docs}")
-    say(f"  logs:  {staff.logs}")
+    say(f"  dashboard: {url}/")
+    say(f"  api:       {api}")
+    say(f"  docs:      {docs}")
+    say(f"  logs:      {staff.logs}")
     say("Ctrl-C stops")
     if as_json:
         print_json({"url": url, "api": api, "docs": docs, "logs": str(staff.logs)})

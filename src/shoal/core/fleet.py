@@ -19,6 +19,14 @@ class WorkerBeat:
     memory_mb: int
     started_ms: int
     version: str
+    pages: int = 0
+    """Results delivered since it started."""
+    progress_ms: int = 0
+    """When the last of them was; 0: there is none."""
+    browsers: int = 0
+    """That run now."""
+    rendering: int = 0
+    """Pages that are in them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,11 @@ class Pool:
         """That run now: one, and those that finish their last pages."""
         return len(self._all())
 
+    @property
+    def pages(self) -> int:
+        """That are open in them."""
+        return sum(running.under_way for running in self._all())
+
     @asynccontextmanager
     async def page(self, total: timedelta) -> AsyncGenerator[Running]:
         """A browser for one page, which takes no longer than this; raises FetchError."""

@@ -116,8 +116,21 @@ class Rendered:
         return not 200 <= status < 300 and not (status < 400 and self.location)
 
 
+@dataclass(frozen=True, slots=True)
+class RenderLoad:
+    """What a renderer has under way."""
+
+    browsers: int = 0
+    pages: int = 0
+
+
 class Renderer(Protocol):
     """Renders one page at a time for each call; several calls may be under way."""
+
+    @property
+    def load(self) -> RenderLoad:
+        """Browsers that run, and pages in them."""
+        ...
 
     async def render(self, order: Order) -> Rendered:
         """Open, wait, act, bring home; raises FetchError."""

@@ -19,7 +19,7 @@ from shoal.render.gate import Gate, Tally, Terms
 from shoal.render.limits import RenderLimits
 from shoal.render.pace import Pace
 from shoal.render.pool import Pool, Running
-from shoal.render.port import Order, Rendered
+from shoal.render.port import Order, Rendered, RenderLoad
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
@@ -50,6 +50,11 @@ class BrowserRenderer:
         self._context_options = context_options
         self._slots = asyncio.Semaphore(limits.at_once)
         self._pace = Pace()
+
+    @property
+    def load(self) -> RenderLoad:
+        """Browsers that run, and pages in them."""
+        return RenderLoad(self.pool.browsers, self.pool.pages)
 
     async def render(self, order: Order) -> Rendered:
         """Open, wait, act, bring home; raises FetchError."""

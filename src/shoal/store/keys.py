@@ -85,6 +85,13 @@ class KeyStore:
             return None
         return Principal(row["tenant"], _scopes(row["scopes"]), prefix, row["rate"])
 
+    def principal_of(self, prefix: str) -> Principal | None:
+        """Whose key has this prefix, for who has proved otherwise to have it; None when it was revoked."""
+        mine = (api_keys.c.prefix == prefix, _LIVE)
+        with translated_errors(), self._engine.connect() as connection:
+            row = connection.execute(sa.select(*_PUBLIC).where(*mine)).mappings().first()
+        return None if row is None else Principal(row["tenant"], _scopes(row["scopes"]), prefix, row["rate"])
+
     def any_made(self) -> bool:
         """Was a key ever made? Who revokes the last one does not mean to let everybody in."""
         with translated_errors(), self._engine.connect() as connection:

@@ -16,7 +16,7 @@ from shoal.core.proxies import Proxy
 from shoal.core.url import Url
 from shoal.errors import FetchError
 from shoal.fetch.port import Client, FetchLimits, Response
-from shoal.render.port import Order, Rendered, Renderer
+from shoal.render.port import Order, Rendered, Renderer, RenderLoad
 
 _VISIT: ContextVar[asyncio.Task[None] | None] = ContextVar("visit", default=None)
 
@@ -28,6 +28,11 @@ class Flights:
         self._client = client
         self._renderer = renderer
         self._flying = Counter[asyncio.Task[None] | None]()
+
+    @property
+    def load(self) -> RenderLoad:
+        """What is in browsers now."""
+        return self._renderer.load if self._renderer else RenderLoad()
 
     def board(self) -> None:
         """The task that runs now is a visit."""

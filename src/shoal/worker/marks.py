@@ -1,4 +1,5 @@
-"""Marks: each process of the pool notes in shared memory that it lives, for as long as it is in a slice.
+"""Marks: each process of the pool notes in shared memory that it lives, for as long as it is in a slice; and what it
+has done.
 
 The memory is made before the fork. A mark is a process id and a time of the clock that all processes of a machine
 share; a process that is frozen, or stuck in a call, makes none.
@@ -11,10 +12,27 @@ import os
 import struct
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 _MARK = struct.Struct("<qd")
+_DEEDS = struct.Struct("<qqqq")
+_SIZE = _MARK.size + _DEEDS.size
 LAPSE_S = 5.0
 """Who has not looked for so long was away himself, perhaps frozen together with those he looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deeds:
+    """What was done."""
+
+    pages: int = 0
+    """Results delivered."""
+    last_ms: int = 0
+    """When the last of them was; 0: there is none."""
+    browsers: int = 0
+    """That run now."""
+    rendering: int = 0
+    """Pages that are in them."""
 
 
 class Mark:
@@ -32,19 +50,26 @@ class Mark:
         """It has nothing to do."""
         _MARK.pack_into(self._memory, self._place, 0, 0.0)
 
+    def note(self, pages: int, browsers: int = 0, rendering: int = 0) -> None:
+        """So many pages more, and what its browser is doing."""
+        before = Deeds(*_DEEDS.unpack_from(self._memory, self._place + _MARK.size))
+        last_ms = time.time_ns() // 1_000_000 if pages else before.last_ms
+        after = (before.pages + pages, last_ms, browsers, rendering)
+        _DEEDS.pack_into(self._memory, self._place + _MARK.size, *after)
+
 
 class Marks:
     """The places of all processes of a pool."""
 
     def __init__(self, processes: int, now: Callable[[], float] = time.monotonic) -> None:
         self._processes = processes
-        self._memory = mmap.mmap(-1, processes * _MARK.size)
+        self._memory = mmap.mmap(-1, processes * _SIZE)
         self._now = now
         self._looked_at = self._awake_since = now()
 
     def of(self, index: int) -> Mark:
         """The place of the process with this number."""
-        return Mark(self._memory, index % self._processes * _MARK.size)
+        return Mark(self._memory, index % self._processes * _SIZE)
 
     def silent(self, seconds: float) -> list[int]:
         """Processes that are in a slice and have made no mark for so long."""
@@ -52,5 +77,11 @@ class Marks:
         if now - self._looked_at > LAPSE_S:
             self._awake_since = now
         self._looked_at = now
-        found = [_MARK.unpack_from(self._memory, i * _MARK.size) for i in range(self._processes)]
+        found = [_MARK.unpack_from(self._memory, i * _SIZE) for i in range(self._processes)]
         return [pid for pid, at in found if pid and now - max(at, self._awake_since) > seconds]
+
+    def deeds(self) -> Deeds:
+        """Of all processes together, also of those that were in these places before."""
+        each = [_DEEDS.unpack_from(self._memory, i * _SIZE + _MARK.size) for i in range(self._processes)]
+        pages, last, browsers, rendering = zip(*each, strict=True)
+        return Deeds(sum(pages), max(last), sum(browsers), sum(rendering))

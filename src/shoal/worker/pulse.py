@@ -36,6 +36,7 @@ from shoal.wiring import redis_urls
 from shoal.worker.app import SLICE_TASK
 from shoal.worker.door import Door
 from shoal.worker.doorbell import Doorbell
+from shoal.worker.marks import Deeds
 from shoal.worker.memory import resident_mb
 from shoal.worker.supervisor import Life
 from shoal.worker.watchdog import Watchdog
@@ -57,6 +58,10 @@ class Pool(Protocol):
 
     def silent(self, seconds: float) -> list[int]:
         """Those that are in a slice and have given no sign of life for so long."""
+        ...
+
+    def deeds(self) -> Deeds:
+        """What all of them have done together."""
         ...
 
     @property
@@ -185,6 +190,7 @@ class Pulse:
                 self._to_count.append("hung")
 
     def _sign_of_life(self) -> WorkerBeat:
+        deeds = self._pool.deeds()
         return WorkerBeat(
             name=self._name,
             queues=self._settings.queue_names,
@@ -194,6 +200,10 @@ class Pulse:
             memory_mb=resident_mb(),
             started_ms=self._started_ms,
             version=__version__,
+            pages=deeds.pages,
+            progress_ms=deeds.last_ms,
+            browsers=deeds.browsers,
+            rendering=deeds.rendering,
         )
 
     def _is_free(self) -> bool:

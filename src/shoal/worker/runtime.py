@@ -124,7 +124,7 @@ class Runtime:
         loop = asyncio.get_running_loop()
         asked.then(lambda: loop.call_soon_threadsafe(run.stop))
         loop.add_reader(self._lifeline.fileno(), lambda: self._cut(run))
-        marking = loop.create_task(self._keep_marking())
+        marking = loop.create_task(self._keep_marking(run.report))
         try:
             return await run.run()
         except BaseException:
@@ -135,10 +135,21 @@ class Runtime:
             marking.cancel()
             loop.remove_reader(self._lifeline.fileno())
 
-    async def _keep_marking(self) -> None:
-        while True:
-            self._mark.make()
-            await asyncio.sleep(MARK_S)
+    async def _keep_marking(self, report: SliceReport) -> None:
+        noted = 0
+        try:
+            while True:
+                self._mark.make()
+                noted = self._note(report, noted)
+                await asyncio.sleep(MARK_S)
+        finally:
+            self._note(report, noted)
+
+    def _note(self, report: SliceReport, noted: int) -> int:
+        """What was delivered since the last time, for who looks at this worker."""
+        load = self._client.load
+        self._mark.note(report.pages - noted, load.browsers, load.pages)
+        return report.pages
 
     def _cut(self, run: Slice) -> None:
         self._loop.remove_reader(self._lifeline.fileno())

@@ -70,6 +70,11 @@ class Slice:
         self._deliverer = Deliverer(tools, self._desk, contexts, self._outages, self._report)
         self._drain = Drain(tools, limits, self._desk, self._sign, self._report, self._steady)
 
+    @property
+    def report(self) -> SliceReport:
+        """What was done so far; it goes on."""
+        return self._report
+
     def stop(self) -> None:
         """Lease nothing more, finish what is under way within the grace period."""
         self._sign.put_up()

@@ -41,7 +41,7 @@ from shoal.worker.door import Door
 from shoal.worker.doorbell import REQUEST_ID, Doorbell
 from shoal.worker.extracting import Extracting
 from shoal.worker.grace import Grace
-from shoal.worker.marks import Mark, Marks
+from shoal.worker.marks import Deeds, Mark, Marks
 from shoal.worker.memory import own_mb
 from shoal.worker.pulse import Pool, Pulse
 from shoal.worker.runtime import Lifeline, Runtime
@@ -230,6 +230,9 @@ class _CeleryPool(Pool):
         pool = getattr(getattr(self.worker, "pool", None), "_pool", None)
         own = {os.getpid(), *(process.pid for process in getattr(pool, "_pool", ()))}  # we are the pool in `solo`
         return [pid for pid in self._marks.silent(seconds) if pid in own]
+
+    def deeds(self) -> Deeds:
+        return self._marks.deeds()
 
     @property
     def is_held_back(self) -> bool:

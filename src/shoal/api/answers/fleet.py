@@ -18,6 +18,10 @@ class WorkerView(BaseModel):
     memory_mb: int
     started_at: str
     version: str
+    pages: int = Field(description="Results delivered since it started.")
+    last_progress_at: str | None = Field(description="When the last of them was.")
+    browsers: int
+    rendering: int = Field(description="Pages that are in these browsers now.")
 
 
 class WorkerList(BaseModel):
@@ -63,6 +67,23 @@ class StatsView(BaseModel):
     slices: int
     troubles: list[TroubleView] = Field(description="What workers cannot use at the moment.")
     outages: dict[str, int] = Field(description="How often worker processes had to wait for what.")
+
+
+class OverviewView(StatsView):
+    """All that the first look at a fleet needs, in one answer."""
+
+    at: str
+    pages: int = Field(description="Fetched by all jobs since the frontier began, redirects too.")
+    queues: list[QueueView]
+    active: int = Field(description="Slices that run.")
+    hosts: dict[str, int] = Field(description="Hosts that were used lately, by state.")
+
+
+class SessionView(BaseModel):
+    tenant: str
+    scopes: list[Literal["submit", "read", "admin"]]
+    key: str | None = Field(description="The public prefix of the key; null where none is asked for.")
+    csrf: str | None = Field(description="For a browser that is logged in: X-CSRF-Token of each change.")
 
 
 class Health(BaseModel):
