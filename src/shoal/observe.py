@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -12,7 +13,9 @@ import structlog
 
 from shoal.core.redact import HIDDEN, is_secret_name, visible, without_secrets
 from shoal.errors import InputError
-from shoal.settings import LOG_LEVELS
+from shoal.log_limit import LineLimit
+from shoal.log_names import add_process_names
+from shoal.settings import LOG_LEVELS, LOG_LINES
 
 _STANDARD_ERROR = 2
 _OF_SEVERAL_LINES = ("exception", "stack")
@@ -71,14 +74,23 @@ class Lines:
     debug = info = warning = error = critical = exception = fatal = log = msg
 
 
-def set_up_logs(level: str = "info") -> None:
-    """Configure structlog for this process."""
+_limits: list[LineLimit] = []
+"""The one of this process, once its logs are set up."""
+
+
+def set_up_logs(level: str = "info", *, lines: int = LOG_LINES) -> None:
+    """Configure structlog for this process; `lines` of an event a minute, for each job, and 0 for all of them."""
     if level not in LOG_LEVELS:
         raise InputError(f"--log-level {level!r}: there are {', '.join(LOG_LEVELS)}")
     pretty = sys.stderr.isatty()
+    flush_logs()
+    limit = LineLimit(lines)
+    _limits[:] = [limit]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
+            limit,
+            add_process_names,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.StackInfoRenderer(),
@@ -90,3 +102,12 @@ def set_up_logs(level: str = "info") -> None:
         logger_factory=lambda *_: Lines(),
         cache_logger_on_first_use=True,
     )
+
+
+def flush_logs() -> None:
+    """Tell how many lines were left out so far; for who ends the process without Python's own end."""
+    for limit in _limits:
+        limit.flush()
+
+
+atexit.register(flush_logs)

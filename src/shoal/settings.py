@@ -21,6 +21,7 @@ from shoal.spiders.finder import is_file, split_sources
 
 PREFIX = "SHOAL_"
 LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_LINES = 20
 SERVED_QUEUES = (*ALL_QUEUES, CONTROL_QUEUE)
 
 
@@ -90,6 +91,8 @@ class Settings(BaseModel):
     """Of all Redis keys."""
     log_level: str = "info"
     """debug, info, warning or error."""
+    log_lines: int = Field(default=LOG_LINES, ge=0, le=1_000_000)
+    """Lines of one event that a process writes in a minute, for each job; the others are counted. 0: all."""
     api_host: str = "127.0.0.1"
     """Where the API listens; beyond loopback it needs keys."""
     api_port: int = Field(default=8000, ge=0, le=65535)

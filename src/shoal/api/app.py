@@ -138,6 +138,8 @@ def _begin() -> None:
     g.request_id = given if _REQUEST_ID.fullmatch(given) else new_request_id()
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(request_id=g.request_id)
+    if job := (request.view_args or {}).get("job"):
+        structlog.contextvars.bind_contextvars(job=job)
 
 
 def _check_body() -> None:

@@ -31,7 +31,7 @@ def serve(settings: Settings, log_level: str = "info") -> int:
         from shoal.stdlog import adopt_library_logs
         from shoal.wiring import with_redis
 
-        set_up_logs(log_level)
+        set_up_logs(log_level, lines=settings.log_lines)
         adopt_library_logs()
         check_exposure(settings)
         pools_of(settings.proxies_file).all()

@@ -19,6 +19,7 @@ from datetime import timedelta
 import structlog
 
 from shoal.errors import FetchError, InputError
+from shoal.log_names import of_no_visit
 from shoal.render.browser import Browser
 from shoal.render.limits import RenderLimits
 from shoal.render.owner import reap_orphans
@@ -140,7 +141,7 @@ class Pool:
         if self._current is running:
             self._current = None
         log.info("browser_replaced", why=why, pages=running.browser.pages, bytes=running.bytes)
-        self._leaving[running] = asyncio.create_task(self._leave(running))
+        self._leaving[running] = asyncio.create_task(self._leave(running), context=of_no_visit())
 
     async def close(self) -> None:
         """End all browsers, whatever they are doing."""
@@ -167,7 +168,7 @@ class Pool:
                 running = self._current = self._current or await self._start()
                 running.begin(total)
                 if not self._watching or self._watching.done():
-                    self._watching = asyncio.create_task(self._watch())
+                    self._watching = asyncio.create_task(self._watch(), context=of_no_visit())
                 return running
 
     async def _room(self) -> None:

@@ -106,7 +106,7 @@ class Beat:
 
 def serve_beat(settings: Settings, log_level: str = "info") -> int:
     """Beat in the foreground until told to stop."""
-    set_up_logs(log_level)
+    set_up_logs(log_level, lines=settings.log_lines)
     adopt_library_logs()
     with with_redis(settings) as chosen:
         warn_of_risks(chosen)

@@ -19,7 +19,8 @@ from shoal.core.model import Lease
 from shoal.errors import RowRefused, Unavailable
 from shoal.worker.desk import Desk
 from shoal.worker.grace import StopSign
-from shoal.worker.kit import SliceLimits, SliceReport, SliceTools, in_thread
+from shoal.worker.kit import SliceLimits, SliceReport, SliceTools
+from shoal.worker.threads import in_thread
 
 log = structlog.get_logger()
 

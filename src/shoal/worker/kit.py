@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -19,6 +17,7 @@ from shoal.worker.delivery import Delivery
 from shoal.worker.flights import Flights
 from shoal.worker.routes import RouteBook
 from shoal.worker.stored import StoredPages
+from shoal.worker.threads import in_thread
 from shoal.worker.visit import Visitor
 
 log = structlog.get_logger()
@@ -74,12 +73,6 @@ class SliceTools:
                 await self.in_thread(lambda job=job: self.finalise(job))
             except Unavailable as exc:
                 log.warning("finalise_failed", job=job, error=str(exc))
-
-
-async def in_thread(threads: ThreadPoolExecutor, call: Callable[[], T]) -> T:
-    """Make a call of the sync core in one of these."""
-    context = copy_context()  # for the log lines: they name the task and its submission
-    return await asyncio.get_running_loop().run_in_executor(threads, lambda: context.run(call))
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from shoal.core.trouble import Need, Trouble, gist
 from shoal.errors import ArchiveUnavailable, RedisUnavailable, Unavailable
 from shoal.frontier.troubles import TroubleBoard
 from shoal.store.trouble import longest_wait_s
+from shoal.worker.threads import in_thread
 from shoal.worker.waiting import wait_at_most
 
 log = structlog.get_logger()
@@ -119,9 +120,7 @@ class Outages:
         self._told_at = time.monotonic()
         troubles, begun = self._troubles(), dict(self._begun)
         try:
-            await asyncio.get_running_loop().run_in_executor(
-                self._threads, lambda: self._board.tell(self._worker, troubles, begun)
-            )
+            await in_thread(self._threads, lambda: self._board.tell(self._worker, troubles, begun))
         except RedisUnavailable:  # nobody can be told before Redis is back; then they are
             await asyncio.sleep(LOOK_S)
             self._changed.set()

@@ -18,7 +18,9 @@ from shoal.core.proxies import Choice, Proxy, ProxyPool, Verdict
 from shoal.core.url import Url
 from shoal.errors import FetchError, InputError, Unavailable
 from shoal.frontier.proxies import LOAN, Lent, ProxyDesk, Return, Want
+from shoal.log_names import of_no_visit
 from shoal.proxy_pools import ProxyPools
+from shoal.worker.threads import in_thread
 
 log = structlog.get_logger()
 
@@ -130,7 +132,7 @@ class ProxyLender:
             self._returns.add(Return(lent, Verdict.NONE, cool_down))
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        return await in_thread(self._threads, call)
 
 
 class _Batches(Generic[T]):
@@ -144,7 +146,7 @@ class _Batches(Generic[T]):
     def add(self, item: T) -> None:
         self._items.append(item)
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = asyncio.get_running_loop().create_task(self._run(), context=of_no_visit())
 
     async def drain(self) -> None:
         """Until all is handed on."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import threading
 import time
 from collections import Counter
@@ -89,7 +88,7 @@ class Pulse:
         """Restarts that the frontier does not know of yet."""
         self._frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix, settings.manners)
         self._bell = Doorbell(app, self._frontier)
-        self._name = f"{socket.gethostname()}:{life.command}"
+        self._name = life.worker
         self._started_ms = time.time_ns() // 1_000_000
         self._resting = threading.Event()
         self._ended = threading.Event()

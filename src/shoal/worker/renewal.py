@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 
 import structlog
 
@@ -12,6 +13,7 @@ from shoal.errors import Unavailable
 from shoal.frontier.frontier import Frontier
 from shoal.worker.desk import Desk
 from shoal.worker.outage import Outages, Place
+from shoal.worker.threads import in_thread
 
 log = structlog.get_logger()
 
@@ -26,7 +28,7 @@ async def renew_all(
         if not groups:
             continue
         try:
-            lost = await _renew(frontier, groups, lease_for, threads)
+            lost = await in_thread(threads, partial(frontier.renew, groups, lease_for))
         except Unavailable as exc:
             outages.met(Place.RENEWAL, exc)
             log.warning("renew_failed", error=str(exc))
@@ -35,9 +37,3 @@ async def renew_all(
         lost &= desk.held_groups()  # the last lease of a group may have been settled meanwhile
         if lost:
             log.warning("leases_lost", groups=len(lost))
-
-
-async def _renew(
-    frontier: Frontier, groups: set[int], lease_for: timedelta, threads: ThreadPoolExecutor
-) -> frozenset[int]:
-    return await asyncio.get_running_loop().run_in_executor(threads, lambda: frontier.renew(groups, lease_for))

@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from typing import NoReturn
 
 from shoal.settings import Settings
-from shoal.worker.supervisor import Life, Supervisor
+from shoal.worker.supervisor import Life, Supervisor, worker_name
 
 
 def serve(settings: Settings, log_level: str = "info") -> int:
@@ -27,14 +27,16 @@ def serve(settings: Settings, log_level: str = "info") -> int:
 
 def _work(settings: Settings, log_level: str, life: Life) -> NoReturn:
     """In the Celery process."""
-    from shoal.observe import set_up_logs
+    from shoal.log_names import name_process
+    from shoal.observe import flush_logs, set_up_logs
     from shoal.proxy_pools import pools_of
     from shoal.redis_risks import warn_of_risks
     from shoal.wiring import sync_hosts, with_redis
     from shoal.worker.arrival import patiently
     from shoal.worker.tasks import Worker
 
-    set_up_logs(log_level)
+    set_up_logs(log_level, lines=settings.log_lines)
+    name_process(worker=life.worker)
     pools_of(settings.proxies_file).all()
     with ExitStack() as stack:
         chosen = patiently(settings, lambda: stack.enter_context(with_redis(settings)))
@@ -44,6 +46,7 @@ def _work(settings: Settings, log_level: str, life: Life) -> NoReturn:
         chosen = _servable(chosen)
         _announce(chosen)
         code = Worker(chosen, life).run()
+    flush_logs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
@@ -75,9 +78,11 @@ def _tell(log_level: str, code: int, pause_s: float) -> None:
     """In the supervisor, which needs no logs otherwise."""
     import structlog
 
+    from shoal.log_names import name_process
     from shoal.observe import set_up_logs
 
     set_up_logs(log_level)
+    name_process(worker=worker_name(os.getpid()))
     log = structlog.get_logger()
     log.error("worker_died", code=code, again_in_s=pause_s)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -12,6 +11,7 @@ from shoal.core.robots import RobotsCopy
 from shoal.core.url import parse
 from shoal.frontier.frontier import Frontier
 from shoal.store.robots import RobotsStore
+from shoal.worker.threads import in_thread
 
 T = TypeVar("T")
 
@@ -54,4 +54,4 @@ class RobotsShelf:
         self._frontier.learn_robots(parse(f"{copy.origin}/").host, crawl_delay, copy.origin)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        return await in_thread(self._threads, call)

@@ -22,6 +22,7 @@ from shoal.core.domain import registrable_domain
 from shoal.core.model import Engine, Lane, Lease, LeaseBatch, Mark, Outcome, is_for_browser
 from shoal.core.retry import signal_of
 from shoal.errors import FetchError, Unavailable
+from shoal.log_names import name_visit
 from shoal.worker.context import JobContext, request_id_of
 from shoal.worker.deliverer import Deliverer
 from shoal.worker.desk import Desk
@@ -236,6 +237,7 @@ class Slice:
         if self._tools.flights:
             self._tools.flights.board()
         context = self._contexts.get(lease.job)
+        name_visit(lease.job, lease.request.url.host, context.request_id if context else "")
         if stored and context:
             result = stored.result_of(context, lease)
         elif lease.mark is Mark.STRANGER:
@@ -246,7 +248,7 @@ class Slice:
             result = _unknown_job(lease)
         else:
             result = await self._tools.visitor.visit(context, lease)
-            _log_trouble(context, result)
+            _log_trouble(result)
         self._desk.put(result)
 
     async def _introduce(self, lease: Lease) -> Result | None:
@@ -265,7 +267,7 @@ class Slice:
         try:
             report = await self._tools.in_thread(lambda: self._tools.frontier.meet(lease, address, domain))
         except Unavailable as exc:
-            log.warning("meet_failed", host=host, error=str(exc))
+            log.warning("meet_failed", error=str(exc))
             return put_off(lease, "store_down", INTRODUCE_DELAY)
         await self._tools.finalise_all(report.ended)
         return None
@@ -276,16 +278,17 @@ class Slice:
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):  # not SystemExit: that is about this process, not about the page
             request_id = request_id_of(self._contexts, lease.job)
-            log.error("visit_failed", url=str(lease.request.url), job=lease.job, request_id=request_id, exc_info=error)
+            names = {"job": lease.job, "host": lease.request.url.host, "request_id": request_id}
+            log.error("visit_failed", url=str(lease.request.url), exc_info=error, **names)
             failure = FetchError("internal_error", f"{type(error).__name__}: {error}")
             self._desk.put(given_up(lease, Outcome.DEAD, failure))
         if len(self._desk.visits) <= self._limits.sockets - self._least_batch():
             self._desk.wake()
 
 
-def _log_trouble(context: JobContext, result: Result) -> None:
+def _log_trouble(result: Result) -> None:
     settlement, url = result.settlement, str(result.settlement.lease.request.url)
-    names = {"job": context.job, "request_id": context.request_id, "url": url, "reason": settlement.reason}
+    names = {"url": url, "reason": settlement.reason}
     if result.letter:
         log.info("request_given_up", outcome=settlement.outcome.value, attempts=result.letter.attempts, **names)
     elif settlement.outcome is Outcome.RETRY:
@@ -294,7 +297,7 @@ def _log_trouble(context: JobContext, result: Result) -> None:
 
 def _unknown_job(lease: Lease) -> Result:
     """Our database does not have the job: perhaps another worker's has. Nothing is held against the request."""
-    log.warning("job_unknown", job=lease.job, hint="is this worker on the same database as the submitter?")
+    log.warning("job_unknown", hint="is this worker on the same database as the submitter?")
     return put_off(lease, "job_unknown", UNKNOWN_JOB_DELAY)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -49,10 +50,20 @@ class Life:
     """Why the one before it ended: died, stalled; empty for the first."""
     _ready: int = -1
 
+    @property
+    def worker(self) -> str:
+        """The worker's name, in the fleet and in log lines."""
+        return worker_name(self.command)
+
     def ready(self) -> None:
         """It takes work from now on."""
         with suppress(OSError):
             os.write(self._ready, b"1")
+
+
+def worker_name(command: int) -> str:
+    """Of the worker whose supervisor has this process id."""
+    return f"{socket.gethostname()}:{command}"
 
 
 class Supervisor:

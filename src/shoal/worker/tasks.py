@@ -32,6 +32,7 @@ from celery.worker import state as worker_state
 from shoal.core.model import CONTROL_QUEUE
 from shoal.frontier.frontier import Frontier
 from shoal.guardian import die_with_parent
+from shoal.observe import flush_logs
 from shoal.settings import Settings
 from shoal.stdlog import adopt_library_logs
 from shoal.wiring import Platform, redis_urls
@@ -49,6 +50,9 @@ from shoal.worker.supervisor import RECYCLED, STALLED, Life
 from shoal.worker.ticks import Ticks
 
 log = structlog.get_logger()
+
+SHORT_ID = 8
+"""Characters of a task's id that are enough to tell slices apart."""
 
 
 class Worker:
@@ -118,7 +122,7 @@ class Worker:
             self._app.task(run, name=name, bind=True, acks_late=True, ignore_result=True)
 
     def _slice(self, request: Any, queue: str) -> None:
-        with _log_context(request):
+        with _log_context(request, slice=str(request.id)[:SHORT_ID]):
             if self._runtime is None:
                 platform = self._open()
                 bell = Doorbell(self._app, platform.frontier)
@@ -130,7 +134,7 @@ class Worker:
                 worker_state.should_stop = RECYCLED
 
     def _parts(self, request: Any, queue: str) -> None:
-        with _log_context(request):
+        with _log_context(request, slice=str(request.id)[:SHORT_ID]):
             platform = self._open()
             bell = Doorbell(self._app, platform.frontier)
             report = Extracting(platform, bell, self._lifeline, self._mark).answer(queue)
@@ -172,6 +176,7 @@ class Worker:
 
     def _on_child_end(self, **_: Any) -> None:
         self._close()
+        flush_logs()
 
     # --- in the main process ------------------------------------------------------------------------------------
 
@@ -200,10 +205,12 @@ class Worker:
     def _leave(self) -> None:
         """Slices are over; what is left waits for something that is away, and the supervisor ends it with us."""
         log.warning("stop_cut_short", after_s=self._settings.grace_seconds)
+        flush_logs()
         os._exit(0)
 
     def _give_up(self) -> None:
         """The supervisor starts another one; the pool's processes bring their slices to an end, as when we die."""
+        flush_logs()
         os._exit(STALLED)
 
     def _on_logs(self, **_: Any) -> None:
@@ -241,10 +248,10 @@ class _CeleryPool(Pool):
 
 
 @contextmanager
-def _log_context(request: Any) -> Generator[None]:
+def _log_context(request: Any, **names: str) -> Generator[None]:
     """Every line of a task names it, and the submission that it was rung for."""
     headers: dict[str, str] = request.headers or {}
-    names = {"task_id": request.id}
+    names["task_id"] = request.id
     if REQUEST_ID in headers:
         names[REQUEST_ID] = headers[REQUEST_ID]
     with structlog.contextvars.bound_contextvars(**names):
