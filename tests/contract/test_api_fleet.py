@@ -246,6 +246,13 @@ def test_an_audit_can_begin_so_long_ago(desk: Desk) -> None:
     assert found("since=7d&until=30m") == ["days", "hour"]
 
 
+def test_the_last_entries_of_an_audit_come_first_when_asked_for(desk: Desk) -> None:
+    _asked(desk, 5)
+    found = told(desk.get("hosts/shop.example/audit?newest=true&limit=2"))
+    assert [row["url"] for row in found["data"]] == [f"{URL}4", f"{URL}3"]
+    assert (found["cursor"], found["more"]) == (None, False)
+
+
 def test_what_is_wrong_with_an_audit_is_named(desk: Desk) -> None:
     assert set(flaws(desk.get("hosts/shop.example/audit?since=yesterday"))) == {"since"}
     assert set(flaws(desk.get("hosts/shop.example/audit?format=xml"))) == {"format"}

@@ -90,6 +90,9 @@ def audit_host(path: HostPath, query: AuditQuery) -> Response:
             content_type="text/csv; charset=utf-8",
             headers={"Content-Disposition": f'attachment; filename="audit-{host.replace(":", "-").strip("[]")}.csv"'},
         )
+    if query.newest:
+        last_ones = ledger.newest(host, since, until, query.limit)[::-1]
+        return answer({"data": [present.entry(row) for row in last_ones], "cursor": None, "more": False})
     place = cursor.read(query.cursor, int, int)
     after = None if place is None else (int(place[0]), int(place[1]))
     found = ledger.read(host, since, until, query.limit + 1, after)

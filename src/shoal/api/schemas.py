@@ -245,6 +245,7 @@ class AuditQuery(Query):
     since: Time = _TIME
     until: Time = _TIME
     format: Literal["json", "csv"] = Field(default="json", description="`csv` streams all of it, without a limit.")
+    newest: bool = Field(default=False, description="The last ones, the newest first; there is no cursor then.")
     limit: Limit = 100
     cursor: Cursor = _CURSOR
 

@@ -48,7 +48,7 @@ async function one(root, name, signal) {
   const path = `hosts/${encodeURIComponent(name)}`;
   const look = async () => {
     kept.host = await ask(path, { signal });
-    kept.audit = (await ask(`${path}/audit${query({ since: "1d", limit: 20 })}`, { signal })).data;
+    kept.audit = (await ask(`${path}/audit${query({ newest: true, limit: 20 })}`, { signal })).data;
     draw();
   };
   const tell = async (wanted, text) => {
@@ -108,6 +108,6 @@ function detail(name, { host, audit, refusal, trouble }, tell, look, path) {
         { name: "When", of: (row) => moment(row.at) }, { name: "URL", kind: "url", of: (row) => outside(row.url) },
         { name: "Status", kind: "n", of: (row) => row.status ? String(row.status) : row.reason },
         { name: "Limit", of: (row) => `${row.rate} (${row.source})` },
-      ], audit, { key: (row) => row.id, empty: "It was not asked in the last day." }))),
+      ], audit, { key: (row) => row.id, empty: "It was not asked so far." }))),
   ];
 }
