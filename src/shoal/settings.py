@@ -107,6 +107,14 @@ class Settings(BaseModel):
     """URLs in one submission; longer lists are streamed to an open job."""
     api_wait_seconds: float = Field(default=30.0, ge=0, le=300)
     """A client may wait this long for the page that it asks for."""
+    flower_host: str = "127.0.0.1"
+    """Where `shoal flower` listens."""
+    flower_port: int = Field(default=5555, ge=0, le=65535)
+    """0 takes a free port and says which."""
+    flower_user: str = "shoal"
+    """Who may look at Flower."""
+    flower_password: str = Field(default="", repr=False)
+    """Their password; unset: one is made up at each start, and shown."""
     frontier_urls: int = Field(default=20_000_000, ge=1)
     """Submissions are put off while this many URLs wait."""
     default_rate: Annotated[float, Field(ge=0, le=100_000), BeforeValidator(_unlimited_is_0), RateText] = 4.0

@@ -11,6 +11,7 @@ from shoal import __version__
 from shoal.cli import (
     drill,
     extract,
+    flower,
     hosts,
     jobs,
     keys,
@@ -66,6 +67,7 @@ for _command in (
     ops.api,
     ops.worker,
     ops.beat,
+    flower.flower,
     recover.recover,
     proxies.proxies,
     prune.prune,

@@ -47,6 +47,7 @@ def make_app(urls: RedisUrls, door: Door | None = None) -> Celery:
         worker_prefetch_multiplier=1,
         worker_cancel_long_running_tasks_on_connection_loss=False,
         worker_hijack_root_logger=False,
+        worker_send_task_events=True,  # a few for each slice, which nobody keeps; Flower need not ask for them
         broker_connection_retry_on_startup=True,
         broker_connection_timeout=3,
         broker_transport_options={

@@ -83,3 +83,10 @@ class SliceReport:
     late: int = 0
     given_back: int = 0
     work_remains: bool = False
+
+    @property
+    def told(self) -> str:
+        """In words."""
+        counts = {"pages": self.pages, "late": self.late, "given back": self.given_back}
+        parts = [f"{count} {name}" for name, count in counts.items() if count or name == "pages"]
+        return ", ".join([*parts, "more to do"] if self.work_remains else parts)

@@ -83,6 +83,7 @@ class Worker:
         warnings.filterwarnings("ignore", category=SecurityWarning)
         worker = cast(Any, self._app).Worker(
             queues=",".join(self._settings.lease_queues) if self._mixed else self._settings.queues,
+            hostname=self._node,
             concurrency=self._settings.processes,
             max_memory_per_child=self._settings.recycle_megabytes * 1000,
             pool="solo" if self._alone else "prefork",
@@ -102,6 +103,11 @@ class Worker:
         return 0 if self._stopped else int(worker.exitcode or 0)  # who was told to stop did not fail
 
     @property
+    def _node(self) -> str:
+        """What Celery's tools call it: by what it does, so that housekeeping does not pass for what fetches."""
+        return f"{'worker' if self._settings.lease_queues else CONTROL_QUEUE}@{os.uname().nodename}"
+
+    @property
     def _mixed(self) -> bool:
         """Does it serve housekeeping beside slices? Then a thread does it, for it cannot wait for a slice to end."""
         return bool(self._settings.lease_queues) and CONTROL_QUEUE in self._settings.queue_names
@@ -109,19 +115,21 @@ class Worker:
     # --- the tasks ----------------------------------------------------------------------------------------------
 
     def _connect_tasks(self) -> None:
-        def slice_(task: Any, queue: str) -> None:
-            self._slice(task.request, queue)
+        def slice_(task: Any, queue: str) -> str:
+            return self._slice(task.request, queue)
 
-        def parts(task: Any, queue: str) -> None:
-            self._parts(task.request, queue)
+        def parts(task: Any, queue: str) -> str:
+            return self._parts(task.request, queue)
 
         def tick(task: Any) -> None:
             self._tick(task.request)
 
         for name, run in ((SLICE_TASK, slice_), (PARTS_TASK, parts), (TICK_TASK, tick)):
-            self._app.task(run, name=name, bind=True, acks_late=True, ignore_result=True)
+            told = name != TICK_TASK  # housekeeping comes every two seconds: nobody would see anything else in Flower
+            self._app.task(run, name=name, bind=True, acks_late=True, ignore_result=True, send_events=told)
 
-    def _slice(self, request: Any, queue: str) -> None:
+    def _slice(self, request: Any, queue: str) -> str:
+        """Returns what it did in words, for who watches Celery's events; the result is not kept."""
         with _log_context(request, slice=str(request.id)[:SHORT_ID]):
             if self._runtime is None:
                 platform = self._open()
@@ -132,13 +140,15 @@ class Worker:
             if self._alone and own_mb() > self._settings.recycle_megabytes:
                 log.info("worker_recycled", megabytes=own_mb())
                 worker_state.should_stop = RECYCLED
+            return report.told
 
-    def _parts(self, request: Any, queue: str) -> None:
+    def _parts(self, request: Any, queue: str) -> str:
         with _log_context(request, slice=str(request.id)[:SHORT_ID]):
             platform = self._open()
             bell = Doorbell(self._app, platform.frontier)
             report = Extracting(platform, bell, self._lifeline, self._mark).answer(queue)
             log.info("shift_done", queue=queue, **asdict(report))
+            return f"{report.pages} pages"
 
     @property
     def _mark(self) -> Mark:
