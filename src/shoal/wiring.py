@@ -16,10 +16,12 @@ from shoal.control import Control, Ending
 from shoal.core.spec import JobSpec
 from shoal.embedded import hold_embedded
 from shoal.errors import RedisUnavailable, StoreUnavailable
+from shoal.explain.explainer import Explainer
 from shoal.field_stats import FieldStats
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.rebuild import Rebuild
 from shoal.frontier.watch import Watch
+from shoal.frontier.whereabouts import Whereabouts
 from shoal.history import History, Sampler
 from shoal.home import keep_reserve, make_home, prepare_home, spend_reserve
 from shoal.host_file import HostFile
@@ -52,7 +54,9 @@ from shoal.store.jobs import JobRow, JobStore
 from shoal.store.ledger import Ledger
 from shoal.store.orphans import Orphans, owner_of
 from shoal.store.pages import PageStore
+from shoal.store.robots import RobotsStore
 from shoal.store.tallies import Tallies
+from shoal.store.traces import Traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,8 @@ class Platform:
     deliverer: Deliverer
     field_stats: FieldStats
     history: History
+    whereabouts: Whereabouts
+    explainer: Explainer
 
     @classmethod
     def open(cls, settings: Settings, frontier: Frontier, ring: Ring, *, durable: bool = False) -> Platform:
@@ -113,6 +119,8 @@ class Platform:
         deliveries = Deliveries(engine)
         deliverer = _deliverer(settings, frontier, jobs, pages, extractions, deliveries)
         field_stats = FieldStats(frontier, jobs, pages, Tallies(engine))
+        whereabouts = Whereabouts.at(redis_urls(settings).frontier, settings.prefix)
+        explainer = Explainer(Traces(engine), whereabouts, RobotsStore(engine), extractions, hosts, watch)
         housekeeper = Housekeeper(
             *(frontier, jobs, intake, ending, hosts, ledger, keeping, recovery, reconciler, leftovers, retention),
             *(again, deliverer),
@@ -130,11 +138,14 @@ class Platform:
             deliverer,
             field_stats,
             History(frontier, rebuild, samples),
+            whereabouts,
+            explainer,
         )
 
     def close(self) -> None:
         self.frontier.close_connections()
         self.watch.close_connections()
+        self.whereabouts.close_connections()
         self.rebuild.close_connections()
         self.engine.dispose()
 

@@ -23,9 +23,11 @@ from shoal.core.browsing import Browsing
 from shoal.core.spec import JobSpec
 from shoal.extract import allowance, apart, content, elements, linked, listing, metadata, next_page, outline, page
 from shoal.fetch import answers, decode, guard, http, lookups
+from shoal.frontier import whereabouts
 from shoal.output import delivery, owner, runs
 from shoal.render import actions, deadline, notebook, port, request_head, shots, traffic
 from shoal.spiders import follow, run
+from shoal.store import traces
 from shoal.worker import reader, reading
 from tests.documents import table
 
@@ -37,7 +39,21 @@ TAKING = (field, allowance, linked, convert, expressions, json_text, rules)
 FETCHING = (answers, decode, guard, http, lookups, reader, reading)
 DELIVERING = (output, delivery, owner, runs)
 SPIDERS = (spidering, follow, run)
-MODULES = (*LISTING, pattern, url, page, *CONTENT, *TAKING, apart, *FETCHING, *SPIDERS, *RENDERING, *DELIVERING)
+TRACING = (traces, whereabouts)
+MODULES = (
+    *LISTING,
+    pattern,
+    url,
+    page,
+    *CONTENT,
+    *TAKING,
+    apart,
+    *FETCHING,
+    *SPIDERS,
+    *RENDERING,
+    *DELIVERING,
+    *TRACING,
+)
 
 
 def _value(text: str) -> float:

@@ -213,7 +213,17 @@ def test_every_part_belongs_to_an_operation_and_says_what_it_is_about() -> None:
 
 
 def test_every_operation_is_offered_by_a_typed_face() -> None:
-    names = ("frontier.py", "audit.py", "likeness.py", "parts.py", "proxies.py", "rebuild.py", "routes.py", "watch.py")
+    names = (
+        "frontier.py",
+        "audit.py",
+        "likeness.py",
+        "parts.py",
+        "proxies.py",
+        "rebuild.py",
+        "routes.py",
+        "watch.py",
+        "whereabouts.py",
+    )
     faces = "".join((SOURCE / "frontier" / name).read_text() for name in names)
     assert set(re.findall(r'_scripts\.call\(\s*"(\w+)"', faces)) == set(OPERATIONS)
 

@@ -19,6 +19,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from shoal import __version__
 from shoal.api import (
     dashboard,
+    explain,
     extractions,
     follow,
     health,
@@ -45,7 +46,7 @@ from shoal.wiring import Platform, redis_urls
 log = structlog.get_logger()
 
 ROUTES = (
-    *(jobs.routes, results.routes, extractions.routes, quality.routes, scrape.routes),
+    *(jobs.routes, results.routes, extractions.routes, quality.routes, explain.routes, scrape.routes),
     *(follow.routes, operations.routes, history.routes, health.routes, session.routes),
 )
 STREAMED = frozenset({"jobs.add_urls"})

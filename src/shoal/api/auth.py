@@ -61,6 +61,7 @@ RULES: dict[str, Permission | None] = {
     "extractions.show_extraction": READ,
     "extractions.drop_extraction": SUBMIT,
     "extractions.compare_versions": READ,
+    "explain.explain_url": READ,
     "quality.show_fields": READ,
     "quality.list_quarantine": READ,
     "scrape.scrape": SUBMIT,

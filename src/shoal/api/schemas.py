@@ -195,6 +195,10 @@ class DeadQuery(RowQuery):
     reason: Reason | None = None
 
 
+class ExplainQuery(Query):
+    url: str = Field(min_length=1, max_length=8_192, description="As you have it; its canonical form is looked for.")
+
+
 class FieldsQuery(Query):
     hosts: bool = Field(default=False, description="Each host by itself, too.")
     version: Version | None = _VERSION

@@ -10,6 +10,7 @@ import typer
 from shoal import __version__
 from shoal.cli import (
     drill,
+    explain,
     extract,
     flower,
     hosts,
@@ -49,6 +50,7 @@ for _command in (extract.extract, extract.diff):
 for _command in (
     jobs.jobs,
     jobs.status,
+    explain.explain,
     jobs.results,
     jobs.deliver,
     quality.fields,

@@ -55,11 +55,19 @@ def version_of(body: bytes) -> str:
 class Robots:
     """What a robots.txt says to one agent, and its sitemaps."""
 
-    __slots__ = ("_book", "_delay", "sitemaps")
+    __slots__ = ("_book", "_delay", "group", "sitemaps")
 
-    def __init__(self, rules: Iterable[Rule] = (), delay: float | None = None, sitemaps: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        rules: Iterable[Rule] = (),
+        delay: float | None = None,
+        sitemaps: Iterable[str] = (),
+        group: str = "",
+    ) -> None:
         self._book = RuleBook(rules)
         self._delay = delay
+        self.group = group
+        """Whom the rules are for: the agent, or `*`; empty when no group is for it."""
         self.sitemaps = tuple(sitemaps)
         """Absolute URLs, each once, in the order of the file."""
 
@@ -110,6 +118,11 @@ class _Groups:
     def chosen(self) -> _Section:
         return self._mine if self._mine.named else self._anybodys
 
+    @property
+    def names_agent(self) -> bool:
+        """Is there a group for it alone?"""
+        return self._mine.named
+
     def name(self, agent: str) -> None:
         if self._closed:
             self._meant, self._closed = [], False
@@ -146,7 +159,8 @@ def parse(body: bytes, agent: str = AGENT_TOKEN) -> Robots:
         else:
             groups.rule(number, value, allowed=key == _ALLOW)
     chosen = groups.chosen
-    return Robots(chosen.rules.kept, chosen.delay, _absolute(sitemaps))
+    whom = (agent if groups.names_agent else _ANYBODY) if chosen.named else ""
+    return Robots(chosen.rules.kept, chosen.delay, _absolute(sitemaps), whom)
 
 
 def _records(body: bytes) -> Iterator[tuple[int, int, str]]:

@@ -74,11 +74,14 @@ ROBOTS_CLAIM = timedelta(seconds=30)
 class Frontier:
     """All operations on one frontier."""
 
-    def __init__(self, client: redis.Redis, prefix: str = "shoal", manners: Manners = DEFAULT_MANNERS) -> None:
+    def __init__(
+        self, client: redis.Redis, prefix: str = "shoal", manners: Manners = DEFAULT_MANNERS, holder: str = ""
+    ) -> None:
+        """`holder` names the process to people who ask where a request is."""
         self._client = client
         self._prefix = prefix
         self._manners = manners
-        self._holder = secrets.token_hex(6)
+        self._holder = holder or secrets.token_hex(6)
         """Whose hands leases are in: one frontier object, one process."""
         self._scripts = Scripts(client, prefix)
         self.audit = Audit(client, prefix, self._scripts)
@@ -93,8 +96,8 @@ class Frontier:
         self._likenesses = LikenessBook(self._scripts)
 
     @classmethod
-    def at(cls, url: str, prefix: str = "shoal", manners: Manners = DEFAULT_MANNERS) -> Frontier:
-        return cls(connect(url), prefix, manners)
+    def at(cls, url: str, prefix: str = "shoal", manners: Manners = DEFAULT_MANNERS, holder: str = "") -> Frontier:
+        return cls(connect(url), prefix, manners, holder)
 
     def close_connections(self) -> None:
         self._client.close()

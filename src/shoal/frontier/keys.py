@@ -67,6 +67,8 @@ KEYS: tuple[KeyPattern, ...] = (
     KeyPattern("robots", "{P}:robots:{O}", "string", "a worker fetches this robots.txt", "30 s"),
     KeyPattern("leases", "{P}:leases", "zset", "lease group → deadline in ms", "until empty"),
     KeyPattern("lease", "{P}:lease:{G}", "hash", "index → record", "until settled, released or reaped"),
+    KeyPattern("holder", "{P}:holder:{G}", "string", "the process that has a lease group",
+               "until its end; a day at most"),
     KeyPattern("suspects", "{P}:suspects:{W}", "hash",
                "`group index` of a request that was lost before and is in a process' hands → losses", "a day unused"),
     KeyPattern("sequence", "{P}:sequence", "string", "number of the last lease group", "for good"),

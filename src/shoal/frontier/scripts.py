@@ -30,7 +30,7 @@ LEFT_OUT = {"lease": ("returns",)}
 PARTS = {
     "lease": ("lease/places", "lease/suspects", "lease/limits", "lease/budgets", "lease/shares"),
     "settle": ("settle/learning",),
-    **dict.fromkeys(("create", "admit", "restore", "remember", "recall"), ("some/seen",)),
+    **dict.fromkeys(("create", "admit", "restore", "remember", "recall", "look_up"), ("some/seen",)),
     **dict.fromkeys(("borrow", "return_proxies"), ("some/scores",)),
 }
 """Long operations are cut into parts, and some operations share one; these stand before them."""

@@ -205,9 +205,14 @@ def _values(ask: Ask) -> tuple[object, ...]:
     )
 
 
-def _entry(row: sa.RowMapping) -> Entry:
+def ask_of(row: sa.RowMapping) -> Ask:
+    """What a row says."""
     plain = {name: row[name] for name in _COLUMNS if name != "source"}
-    return Entry(row["id"], Ask(**plain, source=LimitSource(row["source"])))
+    return Ask(**plain, source=LimitSource(row["source"]))
+
+
+def _entry(row: sa.RowMapping) -> Entry:
+    return Entry(row["id"], ask_of(row))
 
 
 def _spans(

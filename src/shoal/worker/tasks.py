@@ -168,7 +168,8 @@ class Worker:
         return self._platform
 
     def _open_apart(self) -> Platform:
-        frontier = Frontier.at(redis_urls(self._settings).frontier, self._settings.prefix, self._settings.manners)
+        settings, holder = self._settings, f"{self._life.worker}:{os.getpid()}"
+        frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix, settings.manners, holder)
         return Platform.open(self._settings, frontier, Doorbell(self._app, frontier).ring, durable=True)
 
     def _close(self) -> None:

@@ -438,3 +438,16 @@ def test_no_bytes_are_too_strange(body: bytes, target: str) -> None:
     text = b"User-agent: *\nDisallow: /x\n" + body
     assert parse(text).judge("/" + target).line >= 0
     assert parse(text, "unnamed by chance").judge("/x").line > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "group"),
+    [
+        ("User-agent: *\nDisallow: /a\n", "*"),
+        ("User-agent: *\nDisallow: /a\nUser-agent: shoal/2\nDisallow: /b\n", "Shoal"),
+        ("User-agent: Googlebot\nDisallow: /\n", ""),
+        ("", ""),
+    ],
+)
+def test_it_is_known_whom_the_rules_are_for(text: str, group: str) -> None:
+    assert parse(text.encode()).group == group

@@ -21,6 +21,7 @@ class Links(BaseModel):
     errors: str
     dead: str
     export: str
+    explain: str
     events: str
 
 

@@ -283,6 +283,7 @@ local function record_group()
     end
   end
   redis.call('ZADD', LEASES, now + lease_ms, group)
+  redis.call('SET', holder_key(group), holder, 'EX', DAY_S)
   note_suspects(group)
   for job, n in pairs(taken_of) do
     if n > 0 then note_start(job, n) end

@@ -35,6 +35,7 @@ local function waiters_key(host) return P .. ':waiters:' .. host end
 local function notes_key(host) return P .. ':notes:' .. host end
 local function robots_key(origin) return P .. ':robots:' .. origin end
 local function lease_key(group) return P .. ':lease:' .. group end
+local function holder_key(group) return P .. ':holder:' .. group end
 local function suspects_key(worker) return P .. ':suspects:' .. worker end
 local function ring_key(queue) return P .. ':ring:' .. queue end
 local function depth_key(queue) return P .. ':depth:' .. queue end

@@ -17,7 +17,7 @@ for _, group in ipairs(redis.call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT',
   for _, record in ipairs(redis.call('HVALS', lease_key(group))) do
     records[#records + 1] = record
   end
-  redis.call('DEL', lease_key(group))
+  redis.call('DEL', lease_key(group), holder_key(group))
   redis.call('ZREM', LEASES, group)
 end
 -- A record of a job that was forgotten has nobody to return to.

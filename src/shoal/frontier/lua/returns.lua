@@ -91,7 +91,10 @@ local function take_leases(group, indexes, take)
   end
   if #found > 0 then
     redis.call('HDEL', lease_key(group), unpack(found))
-    if redis.call('EXISTS', lease_key(group)) == 0 then redis.call('ZREM', LEASES, group) end
+    if redis.call('EXISTS', lease_key(group)) == 0 then
+      redis.call('ZREM', LEASES, group)
+      redis.call('DEL', holder_key(group))
+    end
   end
   return lost
 end
