@@ -135,8 +135,9 @@ def test_each_view_shows_what_there_is_in_the_dark_and_on_a_phone(
                     shown.get_by_role("navigation", name="Views").get_by_role("link", name=name).click()
                     expect(shown.get_by_role("heading", level=1)).to_have_text(name)
                     expect(shown.locator("tbody")).to_contain_text([what])
-                shown.goto(f"/#/jobs/{job}/settings")
-                expect(shown.locator("pre")).to_contain_text("fields")
+                shown.goto(f"/#/jobs/{job}/explain?url={shop.link('/nowhere')}")
+                expect(shown.get_by_role("heading", level=2)).to_contain_text("never seen")
+                expect(shown.locator(".steps li").first).to_be_visible()
                 wide = shown.evaluate("document.documentElement.scrollWidth - innerWidth")
                 assert wide <= 0, "nothing is cut off at the side"
 

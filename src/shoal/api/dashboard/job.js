@@ -6,6 +6,7 @@ import { ago, bytes, moment, number, short, span } from "/ui/format.js";
 import { actions, errorsOf } from "/ui/jobs.js";
 import { SPANS, action, badge, byReason, charts, choice, field, flaws, notice, past, plain, table, tile, tiles, values }
   from "/ui/parts.js";
+import { explain } from "/ui/explain.js";
 import { dead, fields, items, pages } from "/ui/results.js";
 
 const CHARTS = [
@@ -19,7 +20,7 @@ const CHARTS = [
 ];
 const TABS = [
   ["", "Progress", progress], ["items", "Items", items], ["fields", "Fields", fields], ["pages", "Pages", pages],
-  ["dead", "Dead letters", dead], ["settings", "Settings", settings],
+  ["dead", "Dead letters", dead], ["explain", "Explain a URL", explain], ["settings", "Settings", settings],
 ];
 
 export async function job(root, { parts, query, signal }) {

@@ -6,7 +6,7 @@ import { h, say } from "/ui/dom.js";
 
 const MOODS = {
   running: "good", finished: "soft", paused: "wait", cancelled: "warn", failed: "bad", done: "good", open: "good",
-  at_cap: "soft", slowed: "warn", held: "warn", tripped: "bad", down: "bad",
+  stored: "good", failed: "bad", robots: "warn", filtered: "warn", at_cap: "soft", slowed: "warn", held: "warn", tripped: "bad", down: "bad",
 };
 export const SPANS = [["15m", "15 minutes"], ["1h", "1 hour"], ["6h", "6 hours"], ["1d", "1 day"], ["7d", "7 days"]];
 

@@ -89,7 +89,8 @@ export async function pages(body, { id, query: asked, signal }) {
       { name: "By", of: (row) => row.redirect ? "redirect" : row.engine },
       {
         name: "Body", of: (row) => h("div", { class: "row" },
-          row.body ? action("Look", () => look(row, signal)) : null),
+          row.body ? action("Look", () => look(row, signal)) : null,
+          h("a", { href: `#/jobs/${id}/explain${query({ url: row.url })}` }, "Explain")),
       },
     ], kept.rows, { key: (row) => row.id, empty: "No pages yet.", caption: `${number(kept.rows.length)} pages shown` })),
     more(kept, further)),
@@ -138,7 +139,8 @@ export async function dead(body, { id, query: asked, signal, changed }) {
         { name: "When", of: (row) => moment(row.at) },
         {
           name: "Actions", of: (row) => h("div", { class: "row" },
-            may("submit") ? action("Replay", replay({ ids: [row.id] })) : null),
+            may("submit") ? action("Replay", replay({ ids: [row.id] })) : null,
+            h("a", { href: `#/jobs/${id}/explain${query({ url: row.url })}` }, "Explain")),
         },
       ], kept.rows, { key: (row) => row.id, empty: "No dead letters.", caption: `${number(kept.rows.length)} dead letters shown` })),
       more(kept, further)),
