@@ -16,6 +16,7 @@ import redis
 import sqlalchemy as sa
 
 from shoal import reconcile
+from shoal.core.explanation import Verdict
 from shoal.core.job_status import Counters, JobStatus
 from shoal.core.model import ALL_QUEUES, JobState, Lease, Outcome
 from shoal.core.spec import JobSpec
@@ -239,6 +240,38 @@ def test_links_of_pages_without_a_body_are_found_again(
         assert found[name] == expected[name]
     assert {**found_reasons, "filtered:other_host": 0} == {**reasons, "filtered:other_host": 0}
     assert each.platform.pages.links_after(job, 0)
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_pages_know_where_they_were_found_although_the_frontier_was_lost(
+    each: Desk, web: Web, small: None, archive: bool
+) -> None:
+    job = _crawl(each, archive=archive)
+    each.work(web.visit(each), at_most=20)
+    _flush(each)
+    _recover(each)
+    each.work(web.visit(each))
+    row = each.platform.control.job(job)
+    for url in web.asked[1:]:
+        origin = each.platform.explainer.explain(row, url).steps[0]
+        assert (origin.name, origin.detail["page"] in web.asked) == ("found", True), (url, origin)
+    assert _status(each, job).reconciles
+
+
+def test_a_url_of_a_lost_job_is_not_called_never_seen(desk: Desk, web: Web, small: None) -> None:
+    job = _crawl(desk)
+    desk.work(web.visit(desk), at_most=5)
+    _flush(desk)
+    waiting = f"{HOST}/p/6"
+    lost = desk.platform.explainer.explain(desk.platform.control.job(job), waiting)
+    assert (lost.verdict, lost.certain, lost.steps[0].name) == (Verdict.MOVING, False, "job_lost")
+    desk.platform.recovery.look()
+    coming = desk.platform.explainer.explain(desk.platform.control.job(job), waiting)
+    assert (coming.verdict, "being rebuilt" in coming.summary) == (Verdict.MOVING, True)
+    _recover(desk)
+    back = desk.platform.explainer.explain(desk.platform.control.job(job), waiting)
+    assert back.verdict is Verdict.QUEUED
+    desk.platform.control.cancel(job)
 
 
 class RenderedWeb(Web):

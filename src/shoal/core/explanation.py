@@ -32,7 +32,7 @@ class Verdict(StrEnum):
     """It was waiting when the job was cancelled."""
     NEVER_SEEN = "never_seen"
     MOVING = "moving"
-    """It is known, and on its way between two places: ask again."""
+    """It is on its way between two places, or its job is being rebuilt: ask again."""
 
 
 @dataclass(frozen=True, slots=True)

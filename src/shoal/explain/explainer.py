@@ -16,7 +16,7 @@ from shoal.explain.left_out import left_out
 from shoal.explain.origin import Facts, origin_steps
 from shoal.explain.rows import ask_steps, letter_step, page_steps, replay_step
 from shoal.explain.rules import robots_word, scope_step, would_happen
-from shoal.explain.waiting import ended_step, waiting_steps
+from shoal.explain.waiting import ended_step, lost_step, waiting_steps
 from shoal.frontier.watch import Watch
 from shoal.frontier.whereabouts import Found, Sighting, Where, Whereabouts
 from shoal.hosts import Hosts
@@ -148,30 +148,34 @@ class Explainer:
     # --- what left nothing ---------------------------------------------------------------------------------------
 
     def _without_trace(self, asked: _Asked, sighting: Sighting) -> Explanation:
-        row, url, status = asked.row, asked.url, asked.row.status
-        known = sighting.state is not None
+        row, url = asked.row, asked.url
         submitted = list(origin_steps(self._traces, row.id, url, None))
-        met = sighting.seen or bool(submitted) or (None if not known or sighting.rebuilding else False)
+        if not row.state.ended and (sighting.state is None or sighting.rebuilding):
+            return asked.answer(Verdict.MOVING, [*submitted, lost_step(row, sighting)], certain=False)
+        met = sighting.seen or bool(submitted) or (None if row.state.ended else False)
         guess = left_out(row, url, met=met)
         if guess and met is not False:
             return asked.answer(guess.verdict, [*submitted, guess.step], certain=guess.certain)
-        if met and sighting.unsearched:
+        if not met:
+            return self._never_seen(asked, sighting)
+        if sighting.unsearched:
             told = f"queued for {url.host}, behind more requests than are looked through"
             return asked.answer(Verdict.QUEUED, [*submitted, Step("queued", told)], certain=False)
-        if met:
-            told = "it is known, and between two places at this moment: ask again"
-            return asked.answer(Verdict.MOVING, [*submitted, Step("moving", told)], certain=False)
+        told = "it is known, but has no row and no place" if row.state.ended else "it is between two places: ask again"
+        return asked.answer(Verdict.MOVING, [*submitted, Step("moving", told)], certain=False)
+
+    def _never_seen(self, asked: _Asked, sighting: Sighting) -> Explanation:
+        row, url, status = asked.row, asked.url, asked.row.status
         steps = list(would_happen(row.spec, url, status, self._robots.load(url.origin), sighting.budget))
         against = next((step for step in steps if step.name == "filtered"), None)
         if row.state.ended:
             steps.append(ended_step(row, status))
         elif row.open:
             steps.append(Step("open", f"it can be added: shoal add {row.id} {url}", recorded=False))
-        summary = "nobody submitted it, and no page that was read has a link to it"
+        summary = "nobody submitted it, and no link to it was followed"
         if against:
             summary = f"{summary}; one would be {against.reason}"
-        certain = (known and not sighting.rebuilding) or row.state is JobState.FINISHED
-        return asked.answer(Verdict.NEVER_SEEN, steps, summary, certain=certain)
+        return asked.answer(Verdict.NEVER_SEEN, steps, summary, certain=row.state is not JobState.CANCELLED)
 
 
 def _canonical_step(text: str, url: Url) -> Step:

@@ -121,6 +121,11 @@ def would_happen(
     elif spec.depth is not None:
         told = f"links are followed up to depth {spec.depth}; one that only deeper pages have is not found"
         yield Step("depth", told, detail={"depth": spec.depth}, recorded=False)
+    if spec.nofollow:
+        yield Step("nofollow", "links that are marked nofollow are left out", recorded=False)
+    if status and (cut := status.reasons.get("done:page_cut", 0)):
+        told = f"{cut:,} pages had more in them than is taken: links of theirs may be missing"
+        yield Step("cut", told, detail={"pages": cut})
     yield robots_step(spec, url, copy)
     yield from budget_steps(spec, status, budget)
 

@@ -73,6 +73,17 @@ def _worker_steps(watch: Watch, row: JobRow) -> Iterator[Step]:
         yield Step("worker", f"no worker serves {row.spec.queue}: shoal worker --queues {row.spec.queue}")
 
 
+def lost_step(row: JobRow, sighting: Sighting) -> Step:
+    """Nobody knows what waits in a job that Redis has lost, before it is rebuilt."""
+    if sighting.rebuilding:
+        told = "Redis has lost the job, which is being rebuilt: what waits in it is not complete; ask again"
+    else:
+        told = (
+            f"Redis has lost the job: what waited in it comes back with its rebuild (at once: shoal recover {row.id})"
+        )
+    return Step("job_lost", told)
+
+
 def ended_step(row: JobRow, status: JobStatus | None) -> Step:
     """Nothing more is taken."""
     told = f"the job is {row.state.value}: nothing more is fetched"
