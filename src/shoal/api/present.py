@@ -29,7 +29,7 @@ PREFIX = "/api/v1"
 
 def links(job: str) -> dict[str, str]:
     base = f"{PREFIX}/jobs/{job}"
-    parts = ("urls", "pages", "items", "fields", "quarantine", "errors", "dead", "export", "explain", "events")
+    parts = ("urls", "pages", "items", "fields", "quarantine", "errors", "dead", "export", "events")
     return {"self": base, **{part: f"{base}/{part}" for part in parts}}
 
 

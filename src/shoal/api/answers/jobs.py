@@ -21,7 +21,6 @@ class Links(BaseModel):
     errors: str
     dead: str
     export: str
-    explain: str
     events: str
 
 
