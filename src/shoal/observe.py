@@ -12,10 +12,11 @@ from typing import Any, cast
 import structlog
 
 from shoal.core.redact import HIDDEN, is_secret_name, visible, without_secrets
-from shoal.errors import InputError
+from shoal.errors import InputError, ShoalError
+from shoal.log_file import LogFile
 from shoal.log_limit import LineLimit
 from shoal.log_names import add_process_names
-from shoal.settings import LOG_LEVELS, LOG_LINES
+from shoal.settings import LOG_LEVELS, LOG_LINES, Settings
 
 _STANDARD_ERROR = 2
 _OF_SEVERAL_LINES = ("exception", "stack")
@@ -63,7 +64,12 @@ class Lines:
     There is no lock that a fork could find taken, and no buffer that could be full at the end.
     """
 
+    def __init__(self, file: LogFile | None = None) -> None:
+        self._file = file
+
     def msg(self, line: str) -> None:
+        if self._file:
+            self._file.look()
         left = f"{line}\n".encode(errors="backslashreplace")
         try:
             while left:
@@ -78,11 +84,23 @@ _limits: list[LineLimit] = []
 """The one of this process, once its logs are set up."""
 
 
-def set_up_logs(level: str = "info", *, lines: int = LOG_LINES) -> None:
+def set_up_served_logs(settings: Settings, level: str) -> None:
+    """Of a process that stays: into a file, if it is to have one."""
+    file = None
+    if settings.log_file:
+        file = LogFile(settings.log_file, settings.log_bytes)
+        try:
+            file.begin()
+        except OSError as exc:
+            raise ShoalError(f"SHOAL_LOG_FILE: {settings.log_file} cannot be written: {exc.strerror or exc}") from exc
+    set_up_logs(level, lines=settings.log_lines, file=file)
+
+
+def set_up_logs(level: str = "info", *, lines: int = LOG_LINES, file: LogFile | None = None) -> None:
     """Configure structlog for this process; `lines` of an event a minute, for each job, and 0 for all of them."""
     if level not in LOG_LEVELS:
         raise InputError(f"--log-level {level!r}: there are {', '.join(LOG_LEVELS)}")
-    pretty = sys.stderr.isatty()
+    pretty = file is None and sys.stderr.isatty()
     flush_logs()
     limit = LineLimit(lines)
     _limits[:] = [limit]
@@ -99,7 +117,7 @@ def set_up_logs(level: str = "info", *, lines: int = LOG_LINES) -> None:
             *([_indent, _on_a_screen()] if pretty else [structlog.processors.JSONRenderer()]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=lambda *_: Lines(),
+        logger_factory=lambda *_: Lines(file),
         cache_logger_on_first_use=True,
     )
 

@@ -93,6 +93,10 @@ class Settings(BaseModel):
     """debug, info, warning or error."""
     log_lines: int = Field(default=LOG_LINES, ge=0, le=1_000_000)
     """Lines of one event that a process writes in a minute, for each job; the others are counted. 0: all."""
+    log_file: Path | None = None
+    """Log lines go there instead of to standard error; what a command brings along is told so."""
+    log_megabytes: float = Field(default=16.0, ge=0.01, le=100_000)
+    """A log file above this size is put aside; three such are kept."""
     api_host: str = "127.0.0.1"
     """Where the API listens; beyond loopback it needs keys."""
     api_port: int = Field(default=8000, ge=0, le=65535)
@@ -172,7 +176,7 @@ class Settings(BaseModel):
         Allowed.read(text)
         return text
 
-    @field_validator("home", "archive_dir", "hosts_file", "proxies_file")
+    @field_validator("home", "archive_dir", "hosts_file", "proxies_file", "log_file")
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return None if path is None else path.expanduser().absolute()
@@ -183,6 +187,11 @@ class Settings(BaseModel):
         return ",".join(
             str(Path(source).expanduser().absolute()) if is_file(source) else source for source in split_sources(text)
         )
+
+    @property
+    def log_bytes(self) -> int:
+        """Of a log file, before it is put aside."""
+        return round(self.log_megabytes * 1_000_000)
 
     @field_validator("log_level")
     @classmethod

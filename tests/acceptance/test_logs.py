@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from tests.command import Shoal
 from tests.site.generated import LinkedSite, StatusSite
 from tests.site.server import serve
+from tests.waiting import wait_until
 
 FAST = ("--rate", "unlimited", "--no-robots")
 GONE = 3_000
@@ -55,6 +60,72 @@ def test_thousands_of_pages_that_fail_make_a_small_log_whose_sums_are_right(shoa
         assert line["task_id"].startswith(line["slice"])
     assert {line["job"] for line in left_out} == {line["job"] for line in given_up}
     assert len({line["worker"] for line in lines}) == 1
+    _check_the_command(shoal, given_up[0]["job"], lines)
+
+
+def _check_the_command(shoal: Shoal, job: str, lines: list[dict[str, Any]]) -> None:
+    """It shows what the files have: everything, what is chosen, the last of it, for programs and for people."""
+    assert shoal.run("logs", "-n", "0", "--json").records == sorted(lines, key=_when)
+    shown = shoal.run("logs", "--job", job, "--event", "request_given_up", "-n", "0", "--json").records
+    assert sum(line.get("count", 1) for line in shown) == GONE
+    last = shoal.run("logs", "-n", "3")
+    assert len(last.out.splitlines()) == 3
+    assert "lines_left_out" in last.out
+    nothing = shoal.run("logs", "--level", "error")
+    assert (nothing.code, nothing.out) == (0, "")
+    assert "no line in 1 file" in nothing.err
+
+
+def test_a_home_without_logs_says_who_writes_them(shoal: Shoal) -> None:
+    done = shoal.run("logs")
+    assert (done.code, done.out) == (1, "")
+    assert "`shoal up` and `shoal crawl` write them there" in done.err
+    wrong = shoal.run("logs", "--since", "soon")
+    assert wrong.code == 2
+    assert "--since 'soon': write an age such as 10m" in wrong.err
+
+
+def test_logs_are_followed_from_before_there_are_any(shoal: Shoal, tmp_path: Path) -> None:
+    out = tmp_path / "followed.txt"
+    with out.open("w") as file, serve(LinkedSite(pages=5, links=2, size=500)) as site:
+        follower = subprocess.Popen(
+            [sys.executable, "-m", "shoal", "logs", "--follow", "--json"],
+            env=shoal.environment,
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert follower.stderr is not None
+            assert "waiting for them" in follower.stderr.readline()
+            assert shoal.run("crawl", site.url, *FAST, "--quiet").code == 0
+            wait_until(lambda: '"job_ended"' in out.read_text(), within=timedelta(seconds=10))
+            follower.send_signal(signal.SIGINT)
+            follower.communicate(timeout=10)
+        finally:
+            follower.kill()
+    assert follower.returncode == 0
+    followed = [json.loads(line) for line in out.read_text().splitlines()]
+    assert sorted(followed, key=_when) == sorted(_lines(shoal), key=_when)
+
+
+def test_a_log_that_is_full_is_put_aside_while_processes_write_to_it(shoal: Shoal, tmp_path: Path) -> None:
+    """With all lines written, some hundred kilobytes of them, no more than four files of ten remain."""
+    small = Shoal(shoal.home, (*shoal.extra, ("SHOAL_LOG_MEGABYTES", "0.01"), ("SHOAL_LOG_LINES", "0")))
+    urls = tmp_path / "urls.txt"
+    with serve(StatusSite({})) as site:
+        urls.write_text("".join(f"{site.url}gone/{number}\n" for number in range(1_000)))
+        small.run("scrape", "-f", str(urls), *FAST, "--workers", "2", "--quiet")
+    files = list((shoal.home / "logs").iterdir())
+    assert len(files) == 4
+    assert all(path.stat().st_size < 20_000 for path in files)
+    shown = small.run("logs", "-n", "0", "--json")
+    assert shown.records == sorted(_lines(small), key=_when)
+    assert shown.records[-1]["event"] in ("job_ended", "job_worked_on", "slice_done")
+
+
+def _when(line: dict[str, Any]) -> str:
+    return line["timestamp"]
 
 
 def _lines(shoal: Shoal) -> list[dict[str, Any]]:

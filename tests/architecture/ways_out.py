@@ -25,6 +25,7 @@ HARMLESS = frozenset(
         *("csv", "dataclasses", "datetime", "difflib", "email", "enum", "errno", "fcntl", "functools", "gc", "gzip"),
         *(
             "hashlib",
+            "heapq",
             "hmac",
             "inspect",
             "io",

@@ -6,12 +6,15 @@ import json
 import logging
 import sys
 from collections.abc import Generator
+from contextvars import copy_context
 from types import TracebackType
 from typing import Any
 
 import pytest
 import structlog
 
+from shoal import log_names
+from shoal.log_names import name_process, name_visit
 from shoal.observe import set_up_logs
 from shoal.stdlog import LibraryLogs
 
@@ -69,3 +72,26 @@ def test_lines_on_a_screen_cannot_be_forged(capfd: pytest.CaptureFixture[str], m
     assert "\u2028" not in err
     assert not [line for line in err.split("\n") if line.startswith("2026-11-16 [info] forged")]
     assert "Traceback" in err
+
+
+def test_lines_of_libraries_have_the_names_of_process_slice_and_visit(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_names, "_of_process", {})
+    set_up_logs()
+    structlog.configure(cache_logger_on_first_use=False)
+    name_process(worker="crawler-1:4711")
+    with structlog.contextvars.bound_contextvars(slice="da688126"):
+        context = copy_context()
+        context.run(name_visit, "nyup5fuweh", "books.example", "nightly-42")
+        record = logging.LogRecord("celery.worker", logging.ERROR, __file__, 1, "lost", (), None)
+        context.run(LibraryLogs().emit, record)
+    (line,) = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert {name: line[name] for name in ("worker", "slice", "job", "host", "request_id", "library")} == {
+        "worker": "crawler-1:4711",
+        "slice": "da688126",
+        "job": "nyup5fuweh",
+        "host": "books.example",
+        "request_id": "nightly-42",
+        "library": "celery.worker",
+    }

@@ -25,13 +25,13 @@ def serve(settings: Settings, log_level: str = "info") -> int:
     with _shared_metrics(settings):
         # Imported now: a metric declared before its folder is known would count for one process only.
         from shoal.api.server import Server
-        from shoal.observe import set_up_logs
+        from shoal.observe import set_up_served_logs
         from shoal.proxy_pools import pools_of
         from shoal.redis_risks import warn_of_risks
         from shoal.stdlog import adopt_library_logs
         from shoal.wiring import with_redis
 
-        set_up_logs(log_level, lines=settings.log_lines)
+        set_up_served_logs(settings, log_level)
         adopt_library_logs()
         check_exposure(settings)
         pools_of(settings.proxies_file).all()

@@ -20,8 +20,6 @@ from shoal.restarts import Pauses
 
 STOP_S = 15.0
 """On top of the time that a child gives its own work."""
-MOST_LOG_BYTES = 50_000_000
-"""A larger log is put aside, in place of the one before, when its process starts."""
 TAIL_LINES = 5
 
 
@@ -31,10 +29,16 @@ class Child:
     def __init__(self, module: str, log: Path, home: Path, variables: Mapping[str, str], grace_s: float) -> None:
         self.log = log
         self._command = [sys.executable, "-m", module]
-        self._variables = {"SHOAL_HOME": str(home), "SHOAL_PARENT": str(os.getpid()), **variables}
+        self._variables = {
+            "SHOAL_HOME": str(home),
+            "SHOAL_PARENT": str(os.getpid()),
+            "SHOAL_LOG_FILE": str(log.absolute()),
+            **variables,
+        }
         self._patience_s = grace_s + STOP_S
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
+        self._log_inode = 0
 
     def keep(self, **variables: str) -> None:
         """Use these values as well when it is started again."""
@@ -43,9 +47,8 @@ class Child:
     def start(self) -> None:
         """Start it, for the first time or again."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        _put_aside(self.log)
         with self.log.open("ab") as output:
-            self._log_start = output.tell()
+            self._log_start, self._log_inode = output.tell(), os.fstat(output.fileno()).st_ino
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
@@ -66,9 +69,10 @@ class Child:
         return None if self._process is None else self._process.poll()
 
     def written(self) -> str:
-        """What it has logged since it was started."""
+        """What it has logged since it was started, or since its log was full and was put aside."""
         with self.log.open("rb") as file:
-            file.seek(self._log_start)
+            if os.fstat(file.fileno()).st_ino == self._log_inode:
+                file.seek(self._log_start)
             return file.read().decode(errors="replace")
 
     def tail(self) -> str:
@@ -135,8 +139,3 @@ def how_it_ended(code: int) -> str:
         return f"was killed ({signal.Signals(-code).name})"
     except ValueError:
         return f"was killed (signal {-code})"
-
-
-def _put_aside(log: Path) -> None:
-    if log.exists() and log.stat().st_size > MOST_LOG_BYTES:
-        log.replace(log.with_name(f"{log.name}.1"))

@@ -11,6 +11,7 @@ from shoal.cli.children import Child, Post, how_it_ended
 from shoal.core.fleet import WorkerBeat
 from shoal.core.model import ALL_QUEUES
 from shoal.errors import ShoalError
+from shoal.log_file import sweep
 from shoal.settings import Settings
 
 GRACE_S = 3.0
@@ -43,6 +44,7 @@ class Crew:
         self.absent = not processes
         """Is the work left to other workers?"""
         if processes:
+            sweep(log.parent)
             self._post.start()
 
     def __enter__(self) -> Crew:

@@ -16,6 +16,7 @@ from shoal.cli import (
     hosts,
     jobs,
     keys,
+    logs,
     mapping,
     ops,
     proxies,
@@ -66,6 +67,7 @@ for _command in (
 for _command in (
     up.up,
     top.top,
+    logs.logs,
     ops.api,
     ops.worker,
     ops.beat,

@@ -24,7 +24,7 @@ from celery.beat import Scheduler, Service
 from shoal.core.model import CONTROL_QUEUE
 from shoal.errors import RedisUnavailable
 from shoal.frontier.frontier import Frontier
-from shoal.observe import set_up_logs
+from shoal.observe import set_up_served_logs
 from shoal.redis_risks import warn_of_risks
 from shoal.redis_url import redacted
 from shoal.settings import Settings
@@ -106,7 +106,7 @@ class Beat:
 
 def serve_beat(settings: Settings, log_level: str = "info") -> int:
     """Beat in the foreground until told to stop."""
-    set_up_logs(log_level, lines=settings.log_lines)
+    set_up_served_logs(settings, log_level)
     adopt_library_logs()
     with with_redis(settings) as chosen:
         warn_of_risks(chosen)

@@ -18,7 +18,7 @@ def serve(settings: Settings, log_level: str = "info") -> int:
     """Serve queues until told to stop."""
 
     def tell(code: int, pause_s: float) -> None:
-        _tell(log_level, code, pause_s)
+        _tell(settings, log_level, code, pause_s)
 
     return Supervisor(settings.grace_seconds, tell, speaks=settings.parent is None).run(
         lambda life: _work(settings, log_level, life)
@@ -28,14 +28,14 @@ def serve(settings: Settings, log_level: str = "info") -> int:
 def _work(settings: Settings, log_level: str, life: Life) -> NoReturn:
     """In the Celery process."""
     from shoal.log_names import name_process
-    from shoal.observe import flush_logs, set_up_logs
+    from shoal.observe import flush_logs, set_up_served_logs
     from shoal.proxy_pools import pools_of
     from shoal.redis_risks import warn_of_risks
     from shoal.wiring import sync_hosts, with_redis
     from shoal.worker.arrival import patiently
     from shoal.worker.tasks import Worker
 
-    set_up_logs(log_level, lines=settings.log_lines)
+    set_up_served_logs(settings, log_level)
     name_process(worker=life.worker)
     pools_of(settings.proxies_file).all()
     with ExitStack() as stack:
@@ -74,14 +74,14 @@ def _servable(settings: Settings) -> Settings:
     return settings
 
 
-def _tell(log_level: str, code: int, pause_s: float) -> None:
+def _tell(settings: Settings, log_level: str, code: int, pause_s: float) -> None:
     """In the supervisor, which needs no logs otherwise."""
     import structlog
 
     from shoal.log_names import name_process
-    from shoal.observe import set_up_logs
+    from shoal.observe import set_up_served_logs
 
-    set_up_logs(log_level)
+    set_up_served_logs(settings, log_level)
     name_process(worker=worker_name(os.getpid()))
     log = structlog.get_logger()
     log.error("worker_died", code=code, again_in_s=pause_s)

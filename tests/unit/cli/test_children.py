@@ -21,17 +21,6 @@ def _run(child: Child) -> None:
     child.wait()
 
 
-def test_a_log_that_has_grown_is_put_aside_at_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children, "MOST_LOG_BYTES", 100)
-    log = tmp_path / "logs" / "worker.log"
-    log.parent.mkdir()
-    log.write_text("old " * 50)
-    child = _child(log)
-    _run(child)
-    assert "No module named shoal.nothing" in log.read_text()
-    assert log.with_name("worker.log.1").read_text() == "old " * 50
-
-
 def test_what_a_child_has_written_is_told_from_what_was_there(tmp_path: Path) -> None:
     log = tmp_path / "worker.log"
     log.write_text("before\n")
@@ -41,6 +30,16 @@ def test_what_a_child_has_written_is_told_from_what_was_there(tmp_path: Path) ->
     assert "before" not in child.written()
     assert "No module named shoal.nothing" in child.written()
     assert child.tail().startswith("  | ")
+
+
+def test_what_a_child_has_written_is_found_although_its_log_was_put_aside(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    log.write_text("before\n" * 1000)
+    child = _child(log)
+    _run(child)
+    log.rename(tmp_path / "worker.log.1")
+    log.write_text("new\n")
+    assert child.written() == "new\n"
 
 
 class Dead:
