@@ -111,6 +111,10 @@ class Settings(BaseModel):
     """URLs in one submission; longer lists are streamed to an open job."""
     api_wait_seconds: float = Field(default=30.0, ge=0, le=300)
     """A client may wait this long for the page that it asks for."""
+    traces: str = ""
+    """Where OpenTelemetry spans go, by OTLP over HTTP: http://127.0.0.1:4318/v1/traces. Unset: nothing is traced."""
+    trace_share: float = Field(default=0.01, ge=0, le=1)
+    """Of so many pages the way is traced, from lease to settlement; submissions are traced always."""
     flower_host: str = "127.0.0.1"
     """Where `shoal flower` listens."""
     flower_port: int = Field(default=5555, ge=0, le=65535)

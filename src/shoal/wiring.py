@@ -10,6 +10,7 @@ from functools import cache
 
 from sqlalchemy.engine import Engine
 
+from shoal import spans
 from shoal.again.again import Again
 from shoal.chores import Repairs
 from shoal.control import Control, Ending
@@ -92,6 +93,7 @@ class Platform:
     def open(cls, settings: Settings, frontier: Frontier, ring: Ring, *, durable: bool = False) -> Platform:
         """Open the stores around a frontier; `durable` waits for the disk at each commit."""
         use_spiders(settings.spiders)
+        spans.configure(settings.traces, settings.trace_share)
         engine = open_database(settings.sql_url, durable=durable)
         jobs, pages, archive = JobStore(engine), PageStore(engine), ArchiveReader(settings.archive_path)
         extractions = ExtractionStore(engine)

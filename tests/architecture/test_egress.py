@@ -40,6 +40,9 @@ LEAVES = (
         "fetch/proxied.py", "aiohttp aiohttp_socks socket ssl", "ways through proxies: the connectors are the guard's"
     ),
     leave("fetch/answers.py", "aiohttp", "refines what connections read, and makes none"),
+    leave(
+        "spans.py", "importlib import_module find_spec", "loads OpenTelemetry, which speaks to the operator's collector"
+    ),
     leave("worker/flower.py", "importlib import_module", "loads Flower, which listens and speaks to the broker"),
     leave("worker/extracting.py", "select", "looks whether its worker stops"),
     leave("worker/aside.py", "create_subprocess_exec", "starts the process in which pages are read apart"),

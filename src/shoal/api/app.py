@@ -16,7 +16,7 @@ from flask_openapi3.openapi import OpenAPI
 from werkzeug.exceptions import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
 from werkzeug.wrappers import Response as BaseResponse
 
-from shoal import __version__
+from shoal import __version__, spans
 from shoal.api import (
     dashboard,
     explain,
@@ -40,6 +40,7 @@ from shoal.api.problems import BadValue, install_handlers, refuse_values
 from shoal.frontier.sessions import Sessions
 from shoal.frontier.watch import Watch
 from shoal.intake.ids import new_request_id
+from shoal.spans import Span
 from shoal.store.keys import KeyStore
 from shoal.wiring import Platform, redis_urls
 
@@ -137,10 +138,21 @@ def _begin() -> None:
     g.started = time.perf_counter()
     given = request.headers.get("X-Request-ID", "")
     g.request_id = given if _REQUEST_ID.fullmatch(given) else new_request_id()
+    g.span = _begin_span()
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(request_id=g.request_id)
     if job := (request.view_args or {}).get("job"):
         structlog.contextvars.bind_contextvars(job=job)
+
+
+def _begin_span() -> Span | None:
+    """Part of the caller's trace, if it names one."""
+    if spans.plan() is None:
+        return None
+    route = request.url_rule.rule if request.url_rule else "none"
+    given = request.headers.get("traceparent", "")
+    parent = given if spans.is_traceparent(given) else ""
+    return spans.begin(f"{request.method} {route}", parent, shoal__request_id=g.request_id)
 
 
 def _check_body() -> None:
@@ -181,6 +193,9 @@ def _finish(response: BaseResponse) -> BaseResponse:
     seconds = time.perf_counter() - g.started
     route = request.url_rule.rule if request.url_rule else "none"
     metrics.note(request.method if request.url_rule else "other", route, response.status_code, seconds)
+    if g.span:
+        g.span.note(http__response__status_code=response.status_code)
+        g.span.end()
     principal = g.get("principal")
     log.info(
         "request",

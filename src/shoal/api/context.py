@@ -52,7 +52,8 @@ def tenant() -> str:
 
 def origin() -> Origin:
     """Where a submission of this request comes from."""
-    return Origin(tenant(), g.request_id)
+    span = g.get("span")
+    return Origin(tenant(), g.request_id, trace=span.trace if span else "")
 
 
 def allowed_output(spec: JobSpec) -> str:

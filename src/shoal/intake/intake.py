@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
 
+from shoal import spans
 from shoal.core.access import DEFAULT_TENANT
 from shoal.core.egress import Egress
 from shoal.core.model import AdmitReport, Candidate, JobState, Request
@@ -47,6 +48,8 @@ class Origin:
     request_id: str = ""
     allowed: str = ""
     """The operator's word that allows the job's output; empty on the command line, which needs none."""
+    trace: str = ""
+    """The `traceparent` of whoever submits it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,10 @@ class Intake:
     def submit(self, spec: JobSpec, origin: Origin | None = None, claim: Claim | None = None) -> Accepted:
         """Accept a job: durable first, then the frontier, then the doorbell."""
         origin = origin or Origin(request_id=new_request_id())
+        with spans.root("submit", origin.trace) as trace:
+            return self._submit(spec, replace(origin, trace=trace), claim)
+
+    def _submit(self, spec: JobSpec, origin: Origin, claim: Claim | None) -> Accepted:
         spec = with_max_body(spec, self._max_body)
         named = read_urls(spec, self._egress)
         urls = [*sitemaps_of(spec, named, self._egress), *named]
@@ -128,7 +135,7 @@ class Intake:
         check_named(spec)
         self._check_room(len(urls))
         spec = _with_scope(dated(spec, time.time()), named, urls)
-        new = NewJob(new_job_id(), spec, _now_ms(), origin.tenant, origin.request_id, origin.allowed)
+        new = NewJob(new_job_id(), spec, _now_ms(), origin.tenant, origin.request_id, origin.allowed, origin.trace)
         try:
             waiting = self._jobs.create(new, ([str(url) for url in batch] for batch in _batches(urls)), claim)
         except Claimed as earlier:

@@ -46,6 +46,8 @@ class JobRow:
     """More URLs may be submitted."""
     drift: tuple[Drift, ...] | None = None
     """In what it differs from earlier runs; None before that was looked at."""
+    trace: str = ""
+    """The `traceparent` of its submission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class NewJob:
     request_id: str = ""
     allowed: str = ""
     """The operator's word that allows its output, for one that came over the API."""
+    trace: str = ""
+    """The `traceparent` of its submission; empty when nothing is traced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ class JobStore:
             "request_id": new.request_id,
             "labels": _labels(spec),
             "open": spec.open,
+            "trace": new.trace,
         }
         with translated_errors(), self._engine.begin() as connection:
             if claim:
@@ -308,6 +313,7 @@ def _row(row: sa.RowMapping) -> JobRow:
         row["request_id"],
         row["open"],
         None if row["drift"] is None else tuple(Drift(**drift) for drift in orjson.loads(row["drift"])),
+        row["trace"],
     )
 
 

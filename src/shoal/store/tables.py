@@ -49,6 +49,7 @@ jobs = Table(
     Column("open", Boolean, nullable=False, server_default=false()),
     Column("deleted_ms", BigInteger),
     Column("drift", Text),
+    Column("trace", String(60), nullable=False, server_default=""),
     Index("jobs_by_creation", "created_ms"),
     Index("jobs_by_tenant", "tenant", "created_ms"),
     Index("jobs_by_name", "tenant", "name", "created_ms"),
@@ -58,7 +59,8 @@ jobs = Table(
     Index("jobs_unjudged", "ended_ms", sqlite_where=text("drift IS NULL"), postgresql_where=text("drift IS NULL")),
 )
 """`labels` has a blank before and after each label; `deleted_ms` is when its data was given up for removal; `drift` is
-in what it differs from earlier runs of its name, as JSON, NULL before that was looked at."""
+in what it differs from earlier runs of its name, as JSON, NULL before that was looked at; `trace` is the `traceparent`
+of its submission."""
 
 submissions = Table(
     "submissions",

@@ -35,9 +35,11 @@ class JobContext:
     """Hosts on this machine that may be asked."""
     request_id: str = ""
     """Of the submission; in every log line and row about the job."""
+    trace: str = ""
+    """Of the submission, as a `traceparent`; empty when it is not traced."""
 
     @classmethod
-    def of(cls, job: str, spec: JobSpec, request_id: str = "") -> JobContext:
+    def of(cls, job: str, spec: JobSpec, request_id: str = "", trace: str = "") -> JobContext:
         total = timedelta(seconds=spec.timeout)
         return cls(
             job,
@@ -54,6 +56,7 @@ class JobContext:
             spec.secret_headers,
             frozenset(spec.local),
             request_id,
+            trace,
         )
 
     def renders(self, request: Request) -> bool:

@@ -20,6 +20,7 @@ from shoal.store.page_rows import Capture, FoundLinks, PageRow
 from shoal.store.pages import PageStore
 from shoal.worker.likeness import Marks
 from shoal.worker.result import Result
+from shoal.worker.traces import Traces
 
 
 class Delivery:
@@ -34,6 +35,7 @@ class Delivery:
         *,
         keeps_ledger: bool = True,
         lives: Callable[[str], bool] = lambda _job: True,
+        traces: Traces | None = None,
     ) -> None:
         """`lives` tells whether the database still has a job."""
         self._frontier = frontier
@@ -42,6 +44,7 @@ class Delivery:
         self._finalise = finalise
         self._keeps_ledger = keeps_ledger
         self._lives = lives
+        self._traces = traces or Traces()
         self._told: Sequence[Result] = ()
         self._archived: dict[int, tuple[Result, PageRow]] = {}
         """Identity of a result that is not delivered yet → the result, its row."""
@@ -52,6 +55,24 @@ class Delivery:
         Raises Unavailable, and then the same batch can be delivered again; and RowRefused, and then its results can be
         delivered one by one.
         """
+        with self._traces.batch("store", results):
+            marks, written = self._store(results)
+        with self._traces.batch("admit", results):
+            self._admit([marks.onward(result) for result in results])
+        with self._traces.batch("settle", results, last=True):
+            report = self._frontier.settle([marks.settlement(result) for result in results])
+        if report.late:
+            self._take_back(written)
+        for job in report.ended:
+            self._archive.close(job)
+            self._finalise(job)
+        self._told = ()
+        for result in results:
+            self._archived.pop(id(result), None)
+        return report
+
+    def _store(self, results: Sequence[Result]) -> tuple[Marks, set[str]]:
+        """(which pages say what others say, jobs that rows were written of)"""
         rows, marks = self._rows(results), Marks.of(self._frontier, results)
         kept = [result for result in results if marks.keeps_items(result)]
         items = [item for result in kept for item in result.items]
@@ -62,17 +83,7 @@ class Delivery:
         if rows or items or letters or asks or found:
             self._pages.write(rows, items, letters, asks, found, broken)
             self._told = results
-        self._admit([marks.onward(result) for result in results])
-        report = self._frontier.settle([marks.settlement(result) for result in results])
-        if report.late:
-            self._take_back({row.job for row in (*rows, *items, *letters)})
-        for job in report.ended:
-            self._archive.close(job)
-            self._finalise(job)
-        self._told = ()
-        for result in results:
-            self._archived.pop(id(result), None)
-        return report
+        return marks, {row.job for row in (*rows, *items, *letters)}
 
     def note(self, asks: Sequence[Ask]) -> None:
         """What was asked by visits that came to no result: only the ledger hears of it."""

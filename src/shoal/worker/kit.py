@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from shoal.worker.flights import Flights
 from shoal.worker.routes import RouteBook
 from shoal.worker.stored import StoredPages
 from shoal.worker.threads import in_thread
+from shoal.worker.traces import Traces
 from shoal.worker.visit import Visitor
 
 log = structlog.get_logger()
@@ -61,6 +62,7 @@ class SliceTools:
     """Knows which pages of `auto` jobs need a browser."""
     stored: StoredPages | None = None
     """Knows pages that need not be fetched again; without it, all are."""
+    traces: Traces = field(default_factory=Traces)
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         """Make a call of the sync core."""

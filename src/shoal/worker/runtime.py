@@ -17,6 +17,7 @@ from types import FrameType
 
 import uvloop
 
+from shoal import spans
 from shoal.core.model import Lane
 from shoal.fetch.budget import Budget
 from shoal.fetch.guard import Guard
@@ -44,6 +45,7 @@ from shoal.worker.routes import RouteBook
 from shoal.worker.shelf import RobotsShelf
 from shoal.worker.slice import Slice
 from shoal.worker.stored import StoredPages
+from shoal.worker.traces import Traces
 from shoal.worker.visit import Visitor
 
 MAX_CONTEXTS = 200
@@ -114,6 +116,7 @@ class Runtime:
         self._archive.close()
         self._proxy_desk.close_connections()
         self._loop.run_until_complete(self._client.close())
+        spans.flush()
         self._threads.shutdown(wait=False, cancel_futures=True)  # one may be stuck in a call, and ends with us
         self._loop.close()
 
@@ -172,6 +175,7 @@ class Runtime:
         pools = pools_of(self._settings.proxies_file)
         lender = ProxyLender(self._proxy_desk, pools, self._threads)
         routes = RouteBook(platform.frontier)
+        traces = Traces()
         shelf = RobotsShelf(RobotsStore(platform.engine), platform.frontier, self._threads)
         return SliceTools(
             frontier=platform.frontier,
@@ -184,7 +188,9 @@ class Runtime:
                 platform.ending.finalise,
                 keeps_ledger=self._settings.ledger_days > 0,
                 lives=lambda job: platform.jobs.get(job) is not None,
+                traces=traces,
             ),
+            traces=traces,
             context_of=self._context_of,
             ring=lambda: self._bell.ring_due(self._settings.lease_queues),
             finalise=platform.ending.finalise,
@@ -196,7 +202,7 @@ class Runtime:
 
     def _context_of(self, job: str) -> JobContext | None:
         row = self._platform.jobs.get(job)
-        return None if row is None else JobContext.of(job, row.spec, row.request_id)
+        return None if row is None else JobContext.of(job, row.spec, row.request_id, row.trace)
 
 
 def _slow_sockets(settings: Settings) -> int | None:

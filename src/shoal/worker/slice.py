@@ -98,6 +98,7 @@ class Slice:
             with suppress(TimeoutError):
                 await self._sign.within(self._outages.end())
             self._steady.shutdown(wait=False)
+            self._tools.traces.end()
             self._deliverer.log_jobs()
         return self._report
 
@@ -247,7 +248,8 @@ class Slice:
         elif context is None:
             result = _unknown_job(lease)
         else:
-            result = await self._tools.visitor.visit(context, lease)
+            with self._tools.traces.visit(context, lease):
+                result = await self._tools.visitor.visit(context, lease)
             _log_trouble(result)
         self._desk.put(result)
 

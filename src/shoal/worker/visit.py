@@ -22,6 +22,7 @@ from shoal.errors import FetchError, Unavailable
 from shoal.fetch.port import FetchLimits, Response
 from shoal.fetch.robots_cache import RobotsCache, RobotsUnreachable, Rules
 from shoal.fetch.robots_inquiry import Asked, Fetch
+from shoal.spans import step
 from shoal.worker.context import JobContext
 from shoal.worker.outbound import Outbound
 from shoal.worker.reader import Reader
@@ -116,20 +117,26 @@ class Visitor:
         if context.renders(lease.request):
             return await self._render(context, lease, inquiry)
         with _noted(inquiry, url) as asked:
-            response = await self._outbound.fetch(context, url, context.headers_for(url), context.limits)
+            with step("fetch"):
+                response = await self._outbound.fetch(context, url, context.headers_for(url), context.limits)
             asked.status = response.status
-        return self._routed(context, lease, await self._read(context, lease, response))
+        with step("read"):
+            read = await self._read(context, lease, response)
+        return self._routed(context, lease, read)
 
     async def _render(self, context: JobContext, lease: Lease, inquiry: Inquiry) -> Result:
         async def may_go(url: Url) -> bool:
             return not context.spec.robots or await self._lets_go_on(context, url, inquiry)
 
         with _noted(inquiry, lease.request.url) as asked:
-            rendered = await self._outbound.render(context, order_of(context, lease, may_go))
+            with step("render"):
+                rendered = await self._outbound.render(context, order_of(context, lease, may_go))
             asked.status = rendered.response.status
         if rendered.is_refused:  # also when the page would go elsewhere: without a browser it would not
             raise _refused(rendered.response, rendered.received)
-        return self._routed(context, lease, await read_rendered(context, lease, rendered, self._reader))
+        with step("read"):
+            read = await read_rendered(context, lease, rendered, self._reader)
+        return self._routed(context, lease, read)
 
     def _routed(self, context: JobContext, lease: Lease, found: Result) -> Result:
         """What was learnt about pages like this one is noted, and heeded for its links."""
