@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.cli.talk import cells, human_bytes, human_seconds
-from shoal.cli.top_look import FleetLook
+from shoal.cli.top_look import MOST_JOBS, FleetLook
 from shoal.core.fleet import WorkerBeat
 from shoal.core.host_status import HostStatus
 from shoal.core.redact import visible
@@ -22,7 +22,9 @@ from shoal.store.jobs import JobRow
 
 BELOW = ("queues", "hosts", "workers")
 """What can be shown below the jobs, one at a time."""
-FRAME_LINES = 11
+NAME_CHARS = 32
+"""Of a name: who gives a long one must not push the numbers off the screen."""
+FRAME_LINES = 14
 """Of a screen, for everything but rows."""
 KEYS = "↑↓ choose   s sort   r reverse   p pause or resume   c cancel   tab queues/hosts/workers   q quit"
 
@@ -101,14 +103,19 @@ def draw(look: FleetLook, before: FleetLook | None, choice: Choice, height: int)
     room = max(4, height - FRAME_LINES)
     jobs = choice.ordered(look.jobs)
     upper = max(2, min(len(jobs), room // 2)) if jobs else 1
-    return Group(
+    lines = [
         _sums(look, before),
-        *([Text(visible(explain(look.troubles) or ""), style="red")] if look.troubles else []),
+        _line(KEYS, "dim"),
+        *([_line(explain(look.troubles) or "", "red")] if look.troubles else []),
+        *([_line(choice.note, "yellow")] if choice.note else []),
         _jobs(jobs, choice, upper),
-        _below(look, BELOW[choice.below], room - upper),
-        Text(visible(choice.note), style="yellow"),
-        Text(KEYS, style="dim"),
-    )
+    ]
+    return Group(*lines, _below(look, BELOW[choice.below], room - upper) if room - upper > 1 else Text(""))
+
+
+def _line(text: str, style: str) -> Text:
+    """One line, whatever the terminal's width: what comes below is where it was counted."""
+    return Text(visible(text), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _sums(look: FleetLook, before: FleetLook | None) -> Text:
@@ -124,7 +131,7 @@ def _sums(look: FleetLook, before: FleetLook | None) -> Text:
         f"hosts throttled {throttled}",
         f"Redis {human_bytes(look.load.memory)}",
     )
-    return Text("   ".join(facts), style="bold")
+    return _line("   ".join(facts), "bold")
 
 
 def _jobs(jobs: Sequence[JobRow], choice: Choice, room: int) -> RenderableType:
@@ -132,10 +139,16 @@ def _jobs(jobs: Sequence[JobRow], choice: Choice, room: int) -> RenderableType:
         return Text("no job runs", style="dim")
     place = next((index for index, row in enumerate(jobs) if row.id == choice.job), 0)
     first = max(0, min(place - room // 2, len(jobs) - room))
-    table = Table(box=box.SIMPLE_HEAD, expand=True, title=f"jobs ({len(jobs)})", title_justify="left")
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        expand=True,
+        title=f"jobs ({len(jobs)}{', the newest' if len(jobs) >= MOST_JOBS else ''})",
+        title_justify="left",
+    )
     for index, column in enumerate(COLUMNS):
         mark = (" ↓" if choice.down else " ↑") if index == choice.sort else ""
-        table.add_column(column.name + mark, justify="right" if column.right else "left", no_wrap=True)
+        most = NAME_CHARS if column.name == "name" else None
+        table.add_column(column.name + mark, justify="right" if column.right else "left", no_wrap=True, max_width=most)
     for row in jobs[first : first + room]:
         chosen = "reverse" if row.id == choice.job else "yellow" if row.state.value == "paused" else ""
         table.add_row(*cells(column.shown(row) for column in COLUMNS), style=chosen)

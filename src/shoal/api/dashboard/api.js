@@ -17,26 +17,47 @@ export class Refusal extends Error {
   }
 }
 
+const PATIENCE_MS = 6_000, LONG_PATIENCE_MS = 45_000;
+
 /** Ask the API: ask("jobs"), ask("jobs/x/pause", { method: "POST" }), ask("jobs", { body: {…} }). */
-export async function ask(path, { method, body, signal } = {}) {
-  const answer = await send(path, { method, body, signal });
+export async function ask(path, options = {}) {
+  const answer = await send(path, options);
   return answer.status === 204 ? null : answer.json();
 }
 
-export async function send(path, { method, body, signal } = {}) {
-  const headers = { Accept: "application/json" };
+export async function send(path, options = {}, again = true) {
+  const { body, signal } = options;
+  const verb = options.method || (body === undefined ? "GET" : "POST");
+  const headers = { Accept: "application/json", ...options.headers };
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const verb = method || (body === undefined ? "GET" : "POST");
   if (session.csrf && verb !== "GET") headers["X-CSRF-Token"] = session.csrf;
   const url = path.startsWith("/") ? path : `${BASE}/${path}`;
+  const patience = AbortSignal.timeout(verb === "GET" ? PATIENCE_MS : LONG_PATIENCE_MS);
   const text = body === undefined ? undefined : JSON.stringify(body);
-  const answer = await fetch(url, { method: verb, headers, body: text, signal, credentials: "same-origin" });
+  let answer;
+  try {
+    answer = await fetch(url, {
+      method: verb, headers, body: text, credentials: "same-origin",
+      signal: signal ? AbortSignal.any([signal, patience]) : patience,
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Error("the API does not answer");
+  }
   if (answer.ok) return answer;
   const problem = await answer.json().catch(() => ({}));
   const refusal = new Refusal(answer.status, problem);
   refusal.after = Number(answer.headers.get("Retry-After")) || 0;
   if (answer.status === 401 && path !== "session") refused();
+  if (answer.status === 403 && session.csrf && verb !== "GET" && again && await renewed()) return send(path, options, false);
   throw refusal;
+}
+
+/** Has this browser logged in anew, in another window? */
+async function renewed() {
+  const { csrf } = session;
+  await greet().catch(() => {});
+  return session.csrf !== csrf;
 }
 
 export async function greet() { Object.assign(session, await ask("session")); }
@@ -49,8 +70,11 @@ export async function logOut() {
 
 /** Do something now, and every so often until the signal says stop; not while nobody looks. */
 export function again(seconds, signal, work, failed) {
-  let timer = 0;
+  let timer = 0, busy = false;
   const round = async () => {
+    clearTimeout(timer);
+    if (busy || signal.aborted) return;
+    busy = true;
     let pause = seconds;
     if (!document.hidden) {
       try {
@@ -62,9 +86,10 @@ export function again(seconds, signal, work, failed) {
         pause = Math.max(seconds, Math.min(error.after || 0, 30));
       }
     }
+    busy = false;
     if (!signal.aborted) timer = setTimeout(round, pause * 1000);
   };
-  const shown = () => { if (!document.hidden) { clearTimeout(timer); round(); } };
+  const shown = () => { if (!document.hidden) round(); };
   document.addEventListener("visibilitychange", shown);
   signal.addEventListener("abort", () => {
     clearTimeout(timer);
@@ -73,14 +98,37 @@ export function again(seconds, signal, work, failed) {
   return round();
 }
 
-/** Hear of a job as it goes on. */
+const AFRESH_MS = 3_000;
+
+/**
+ * Hear of a job as it goes on. A window that nobody looks at does not listen: browsers have few connections for one host.
+ * Returns { wake }, for when the job goes on after its end.
+ */
 export function listen(job, signal, heard) {
-  const source = new EventSource(`${BASE}/jobs/${job}/events`);
-  for (const kind of ["counters", "state", "changed", "ended"]) {
-    source.addEventListener(kind, (event) => heard(kind, JSON.parse(event.data)));
-  }
-  source.addEventListener("ended", () => source.close());
-  signal.addEventListener("abort", () => source.close());
+  let source = null, timer = 0;
+  const close = () => { clearTimeout(timer); source?.close(); source = null; };
+  const open = () => {
+    clearTimeout(timer);
+    if (source || document.hidden || signal.aborted) return;
+    source = new EventSource(`${BASE}/jobs/${job}/events`);
+    for (const kind of ["counters", "state", "changed", "ended"]) {
+      source.addEventListener(kind, (event) => heard(kind, JSON.parse(event.data)));
+    }
+    source.addEventListener("ended", close);
+    source.onerror = () => { // a stream that was refused does not come back by itself
+      if (source?.readyState === EventSource.CLOSED) { close(); timer = setTimeout(open, AFRESH_MS); }
+    };
+  };
+  const look = () => (document.hidden ? close() : open());
+  document.addEventListener("visibilitychange", look);
+  signal.addEventListener("abort", () => { close(); document.removeEventListener("visibilitychange", look); });
+  open();
+  return { wake: open, get open() { return source?.readyState === EventSource.OPEN; } };
+}
+
+/** A text that no other request has. */
+export function unique() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 export function query(values) {

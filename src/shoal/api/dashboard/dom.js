@@ -28,7 +28,7 @@ export function morph(old, fresh) {
 }
 
 function kept(element, name) {
-  return name === "open" && (element.tagName === "DETAILS" || element.tagName === "DIALOG");
+  return name === "aria-busy" || (name === "open" && (element.tagName === "DETAILS" || element.tagName === "DIALOG"));
 }
 
 function morphChildren(old, fresh) {

@@ -33,12 +33,22 @@ export async function job(root, { parts, query, signal }) {
   const draw = () => { fill(head, ...top(seen, tab, changed)); drawn.forEach((one) => one()); };
   const changed = (now) => { Object.assign(seen.job, now); draw(); };
   draw();
-  listen(id, signal, async (kind, told) => {
+  let rounds = 0;
+  const look = async () => {
+    const now = await ask(`jobs/${id}`, { signal });
+    if (!now.ended_at) stream.wake();
+    changed(now);
+  };
+  const failed = (error) => {
+    seen.trouble = error;
+    if (error?.status === 404) { say("The job was deleted."); location.hash = "#/jobs"; }
+    else if (error) draw();
+  };
+  const stream = listen(id, signal, (kind, told) => {
     if (kind === "counters") changed(told);
-    else if (told.state === "deleted") { say("The job was deleted."); location.hash = "#/jobs"; }
-    else changed(await ask(`jobs/${id}`, { signal }));
+    else look().catch(failed);
   });
-  again(10, signal, async () => changed(await ask(`jobs/${id}`, { signal })), (error) => { seen.trouble = error; if (error) draw(); });
+  again(2, signal, async () => { if (rounds++ % 5 === 0 || !stream.open) await look(); }, failed);
   const [, , show] = TABS.find(([path]) => path === tab) || TABS[0];
   await show(body, { id, seen, query, signal, changed, whenDrawn: (one) => drawn.add(one) });
 }
@@ -120,6 +130,7 @@ async function settings(body, { id, seen, changed }) {
         event.preventDefault();
         try {
           const given = values(event.currentTarget);
+          if (!Object.keys(given).length) throw new Error("Write what is to be changed.");
           const wanted = Object.fromEntries(Object.entries(given).map(([name, text]) => [name, plain(text)]));
           changed(await ask(`jobs/${id}`, { method: "PATCH", body: wanted }));
           refusal = null;
@@ -130,10 +141,10 @@ async function settings(body, { id, seen, changed }) {
     },
     h("h2", {}, "Change while it runs"),
     h("div", { class: "form" },
-      field("rate", "Requests a second to one host", { placeholder: "4, 30/m or unlimited" }),
-      field("parallel", "At once to one host", { placeholder: "2 or unlimited" }),
-      field("pages", "Pages at most", { inputmode: "numeric" }),
-      field("weight", "Share against other jobs", { placeholder: "1" }),
+      field("rate", "Requests a second to one host", { placeholder: `now ${seen.job.spec.rate ?? "as robots.txt says, or 4"}` }),
+      field("parallel", "At once to one host", { placeholder: `now ${seen.job.spec.parallel ?? 2}` }),
+      field("pages", "Pages at most", { inputmode: "numeric", placeholder: `now ${seen.job.spec.pages ?? "without a limit"}` }),
+      field("weight", "Share against other jobs", { placeholder: `now ${seen.job.spec.weight}` }),
       h("button", { class: "main" }, "Change")),
     flaws(refusal)) : null,
     h("section", { class: "card" }, h("h2", {}, "As submitted"), h("pre", { tabindex: 0 }, JSON.stringify(seen.job.spec, null, 2))),

@@ -16,7 +16,7 @@ const share = (job) => (job.pages + job.pending ? job.pages / (job.pages + job.p
 export function jobColumns(act = null) {
   return [
     {
-      name: "Job", sort: (job) => job.name || job.id,
+      name: "Job", kind: "name", sort: (job) => job.name || job.id,
       of: (job) => h("div", {}, h("a", { href: link(job) }, job.name || job.id),
         job.name ? h("small", { class: "soft" }, ` ${job.id}`) : null,
         job.drift.length ? h("span", { class: "warn" }, " drifted") : null),
@@ -45,7 +45,7 @@ export function actions(job, done) {
     done(changed);
   };
   return [
-    job.state === "paused" ? action("Resume", tell("resume"), { key: "resume" }) : action("Pause", tell("pause"), { key: "pause" }),
+    job.state === "paused" ? action("Resume", tell("resume"), { key: "turn" }) : action("Pause", tell("pause"), { key: "turn" }),
     action("Cancel", tell("cancel"), {
       kind: "danger", key: "cancel", sure: `Cancel ${job.name || job.id}? What waits is dropped; what is stored stays.`,
     }),
@@ -68,14 +68,15 @@ export async function jobs(root, { query: asked, signal }) {
     Object.assign(seen, { rows: [...seen.rows, ...found.data], more: found.more, cursor: found.cursor, older: true });
     draw();
   };
-  const draw = () => fill(root, ...page(seen, wanted, { look, further, draw }));
+  const draw = () => fill(root, ...page(seen, wanted, { further, draw }));
   await again(2, signal, look, (error) => { seen.trouble = error; if (error) draw(); });
 }
 
-function page(seen, wanted, { look, further, draw }) {
+function page(seen, wanted, { further, draw }) {
   const go = (values) => { location.hash = `#/jobs${query({ ...wanted, ...values })}`; };
   const text = seen.text.toLowerCase();
   const rows = seen.rows.filter((job) => !text || `${job.name} ${job.id} ${job.labels.join(" ")}`.toLowerCase().includes(text));
+  const changed = (job) => { seen.rows = seen.rows.map((one) => (one.id === job.id ? job : one)); draw(); };
   const onSort = (column) => {
     seen.sort = { name: column.name, of: column.sort, down: seen.sort?.name === column.name ? !seen.sort.down : true };
     draw();
@@ -89,9 +90,9 @@ function page(seen, wanted, { look, further, draw }) {
         h("div", {}, h("label", { for: "label" }, "Label"),
           h("input", { id: "label", value: wanted.label, size: 12, onchange: (event) => go({ label: event.target.value }) })))),
     seen.trouble ? notice(seen.trouble.message, "bad") : null,
-    h("section", { class: "card" }, seen.loaded ? table(jobColumns(look), sorted(rows, seen.sort), {
+    h("section", { class: "card" }, seen.loaded ? table(jobColumns(changed), sorted(rows, seen.sort), {
       caption: `${number(rows.length)} jobs${seen.more ? ", and older ones" : ""}`, key: (job) => job.id, sort: seen.sort, onSort,
-      empty: "No such job.",
+      empty: text ? `No such job among the ${number(seen.rows.length)} newest.` : "No such job.",
     }) : h("p", { class: "empty" }, "Loading…"),
     seen.more ? action("Older jobs", further) : null),
   ];

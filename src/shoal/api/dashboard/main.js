@@ -23,7 +23,11 @@ let leave = new AbortController();
 /** `#/jobs/x/items?version=v2` as { parts, query }. */
 function place() {
   const [path, search = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  return { parts: path.split("/").filter(Boolean).map(decodeURIComponent), query: new URLSearchParams(search) };
+  return { parts: path.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(search) };
+}
+
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
 }
 
 function frame(current) {
@@ -49,20 +53,26 @@ function theme() {
 }
 
 async function out() {
-  await logOut().catch((error) => say(error.message));
+  try { await logOut(); } catch (error) { say(error.message); return; }
+  leave.abort();
+  main.replaceChildren();
   login();
 }
 
-function login(error = null) {
-  leave.abort();
-  document.title = "Log in · Shoal";
-  fill(document.getElementById("top"), h("span", { class: "brand" }, "Shoal"));
-  fill(main, h("form", {
-    class: "card login",
+/** Above the view, which stays as it is: what was typed there is not lost with a session. */
+function login() {
+  if (document.getElementById("login")) return;
+  const before = session.key;
+  const draw = (error) => fill(dialog, h("form", {
+    class: "login",
     onsubmit: async (event) => {
       event.preventDefault();
       const given = new FormData(event.currentTarget).get("key");
-      try { await logIn(String(given)); show(); } catch (refusal) { login(refusal); }
+      try { await logIn(String(given)); } catch (refusal) { draw(refusal); return; }
+      dialog.close();
+      dialog.remove();
+      if (session.key === before && main.hasChildNodes()) frame(place().parts[0] ?? "");
+      else show();
     },
   },
   h("h1", {}, "Log in"),
@@ -71,30 +81,47 @@ function login(error = null) {
   flaws(error),
   h("p", {}, h("button", { class: "main" }, "Log in")),
   h("p", { class: "soft" }, "Keys are made with ", h("code", {}, "shoal keys create"), ".")));
+  const dialog = h("dialog", { id: "login", "aria-label": "Log in" });
+  dialog.addEventListener("cancel", (event) => event.preventDefault());
+  document.body.append(dialog);
+  draw(null);
+  dialog.showModal();
   document.getElementById("key").focus();
 }
+
+const AFRESH_MS = 3_000;
+let greeted = false;
 
 async function show() {
   leave.abort();
   leave = new AbortController();
-  const { parts, query } = place();
-  const [first = ""] = parts;
-  const found = VIEWS.find((one) => one.path === first);
-  frame(first);
+  const { signal } = leave;
   const root = h("div", {});
   main.replaceChildren(root);
+  try {
+    if (!greeted) { await greet(); greeted = true; }
+    await open(root, signal);
+  } catch (error) {
+    if (signal.aborted) return;
+    if (error.status === 401) { greeted = true; login(); return; }
+    fill(root, notice(error.message, "bad"));
+    if (!error.status || error.status >= 429) setTimeout(() => signal.aborted || show(), AFRESH_MS);
+  }
+}
+
+async function open(root, signal) {
+  const { parts, query } = place();
+  const [first = ""] = parts;
+  if (!first && !may("read")) { location.hash = `#/${VIEWS.find((one) => may(one.scope))?.path ?? "none"}`; return; }
+  const found = VIEWS.find((one) => one.path === first);
+  frame(first);
+  document.title = found ? `${found.name} · Shoal` : "Shoal";
   if (!found || !may(found.scope)) {
-    document.title = "Shoal";
     fill(root, notice(found ? `This key may not see that: it needs the scope ${found.scope}.` : "There is no such view."));
     return;
   }
-  document.title = `${found.name} · Shoal`;
   const view = first === "jobs" && parts[1] ? job : found.view;
-  try {
-    await view(root, { parts: parts.slice(1), query, signal: leave.signal });
-  } catch (error) {
-    if (error.name !== "AbortError") fill(root, notice(error.message, "bad"));
-  }
+  await view(root, { parts: parts.slice(1), query, signal });
 }
 
 let before = "";
@@ -115,8 +142,8 @@ document.addEventListener("keydown", (event) => {
   if (found) location.hash = `#/${found.path}`;
 });
 
-whenRefused(() => login());
+whenRefused(login);
 const saved = localStorage.getItem("theme");
 if (saved) document.documentElement.dataset.theme = saved;
 before = location.hash;
-greet().then(show, (error) => (error.status === 401 ? login() : fill(main, notice(error.message, "bad"))));
+show();

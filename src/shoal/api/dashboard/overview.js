@@ -23,7 +23,8 @@ export async function overview(root, { signal }) {
   const look = async () => { seen.history = await past("stats/history", seen.range, signal); };
   let round = 0;
   await again(2, signal, async () => {
-    const [now, running] = await Promise.all([ask("overview", { signal }), ask("jobs?state=running&limit=8", { signal })]);
+    const now = await ask("overview", { signal });
+    const running = await ask("jobs?state=running&limit=8", { signal });
     Object.assign(seen, { before: seen.now, now, running: running.data });
     if (round++ % 5 === 0) await look();
     draw();
@@ -41,7 +42,10 @@ function page({ now, before, running, history, range, trouble }, choose) {
     numbers(now, before, history),
     h("div", { class: "two" }, charts(history, CHARTS)),
     h("section", { class: "card" }, h("h2", {}, "Jobs that run"),
-      table(jobColumns(), running, { key: (job) => job.id, empty: "No job runs." })),
+      table(jobColumns(), running, {
+        key: (job) => job.id, empty: "No job runs.",
+        caption: now.jobs.running > running.length ? `the ${running.length} newest of ${number(now.jobs.running)}` : null,
+      })),
     h("section", { class: "card" }, h("h2", {}, "Queues"), queues(now.queues)),
   ];
 }

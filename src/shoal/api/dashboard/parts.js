@@ -44,17 +44,28 @@ export function outside(url) {
     ? h("a", { href: url, rel: "noreferrer noopener nofollow", target: "_blank" }, url) : h("span", {}, url);
 }
 
-/** A button for something that takes a moment and may be refused. */
+/** A button for something that takes a moment and may be refused; it keeps the focus, and is not pressed twice. */
 export function action(text, work, { kind = "", sure = "", key = null } = {}) {
   return h("button", {
     type: "button", class: kind, "data-key": key,
-    onclick: async (event) => {
+    onclick: (event) => {
       if (sure && !window.confirm(sure)) return;
-      const button = event.currentTarget;
-      button.disabled = true;
-      try { await work(); } catch (error) { say(error.message); } finally { button.disabled = false; }
+      once(event.currentTarget, async () => {
+        try { await work(); } catch (error) { if (error.name !== "AbortError") say(error.message); }
+      });
     },
   }, text);
+}
+
+/** Do something for this element unless it is being done. */
+export async function once(element, work) {
+  if (element.busy) return;
+  element.busy = true;
+  element.setAttribute("aria-busy", "true");
+  try { await work(); } finally {
+    element.busy = false;
+    element.removeAttribute("aria-busy");
+  }
 }
 
 /** Values of a form by name; what is empty is left out. */

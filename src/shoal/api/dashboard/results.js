@@ -45,9 +45,10 @@ export async function items(body, { id, query: asked, signal }) {
 
 /** Items as a table: a column for each of their fields. */
 export function itemTable(rows) {
-  const names = [...new Set(rows.flatMap((row) => Object.keys(row.data ?? row)))].slice(0, MOST_COLUMNS);
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row.data)))];
   return table([
-    ...names.map((name) => ({ name, kind: "value", of: (row) => brief((row.data ?? row)[name]) })),
+    ...names.slice(0, MOST_COLUMNS).map((name) => ({ name, kind: "value", of: (row) => brief(row.data[name]) })),
+    ...(names.length > MOST_COLUMNS ? [{ name: `${names.length - MOST_COLUMNS} more`, of: () => "…" }] : []),
     ...(rows[0]?.url ? [{ name: "Page", kind: "url", of: (row) => outside(row.url) }] : []),
   ], rows, { empty: "No items yet.", caption: `${number(rows.length)} items shown` });
 }
@@ -102,12 +103,14 @@ async function look(row, signal) {
   const answer = await send(row.body, { signal });
   const raw = await answer.arrayBuffer();
   const decoder = (() => { try { return new TextDecoder(row.charset || "utf-8"); } catch { return new TextDecoder(); } })();
-  const text = decoder.decode(raw.slice(0, MOST_BODY));
+  const isText = /^$|^text\/|json|xml|javascript/i.test(row.content_type);
+  const text = isText ? decoder.decode(raw.slice(0, MOST_BODY)) : "These are bytes, and no text.";
   const dialog = h("dialog", { "aria-label": "Stored body" },
     h("div", { class: "head" }, h("h2", { class: "mono" }, row.url),
       h("form", { method: "dialog", class: "push" }, h("button", {}, "Close"))),
     h("p", { class: "soft" }, `${row.content_type || "no type"} · ${bytes(raw.byteLength)}${raw.byteLength > MOST_BODY ? `, the first ${bytes(MOST_BODY)}` : ""}`),
-    h("pre", { tabindex: 0 }, text));
+    h("pre", { tabindex: 0 }, text),
+    h("a", { class: "button", href: row.body, download: "" }, "Download"));
   dialog.addEventListener("close", () => dialog.remove());
   signal.addEventListener("abort", () => dialog.remove());
   document.body.append(dialog);

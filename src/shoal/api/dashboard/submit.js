@@ -1,28 +1,32 @@
 // A new job: what to fetch, how fast, what to take; and what would come of one page.
 
-import { ask, may } from "/ui/api.js";
+import { ask, may, unique } from "/ui/api.js";
 import { fill, h, say } from "/ui/dom.js";
-import { action, choice, field, flaws, notice, plain, values } from "/ui/parts.js";
+import { action, choice, field, flaws, notice, once, plain, values } from "/ui/parts.js";
 import { itemTable } from "/ui/results.js";
 
 const PATIENCE_S = 20;
 const pause = (seconds) => new Promise((done) => { setTimeout(done, seconds * 1000); });
 
 export async function submit(root, { signal }) {
-  const kept = { rules: [{ name: "", rule: "" }], refusal: null, preview: null, doubt: null, busy: "" };
+  const kept = { rules: [{ name: "", rule: "" }], refusal: null, preview: null, doubt: null, token: unique() };
   const draw = () => fill(root, h("div", { class: "head" }, h("h1", {}, "New job")), form(kept, draw, signal), preview(kept));
   draw();
 }
 
 function form(kept, draw, signal) {
   return h("form", {
-    onsubmit: async (event) => {
+    onsubmit: (event) => {
       event.preventDefault();
-      try {
-        const made = await ask("jobs", { body: spec(event.currentTarget, kept), signal });
-        say(`${made.accepted} URLs were accepted.`);
-        location.hash = `#/jobs/${made.id}`;
-      } catch (error) { kept.refusal = error; draw(); }
+      const form = event.currentTarget;
+      once(form, async () => {
+        try {
+          const made = await ask("jobs", { body: spec(form, kept), signal, headers: { "Idempotency-Key": kept.token } });
+          kept.token = unique();
+          say(`${made.accepted} URLs were accepted: job ${made.id}.`);
+          if (may("read")) location.hash = `#/jobs/${made.id}`;
+        } catch (error) { kept.refusal = error; draw(); }
+      });
     },
   },
   h("section", { class: "card" },
@@ -47,7 +51,7 @@ function form(kept, draw, signal) {
       h("input", { "aria-label": `Where field ${index + 1} is found`, placeholder: "h1", size: 40, value: one.rule, oninput: (event) => { one.rule = event.target.value.trim(); } }))),
     h("p", { class: "row" },
       h("button", { type: "button", onclick: () => { kept.rules.push({ name: "", rule: "" }); draw(); } }, "Another field"),
-      action(kept.busy || "Preview on one page", async () => look(kept, draw, signal), { key: "preview" }))),
+      action("Preview on one page", async () => look(kept, draw, signal), { key: "preview" }))),
   flaws(kept.refusal),
   h("p", {}, h("button", { class: "main" }, "Submit the job")));
 }
@@ -59,7 +63,9 @@ function spec(form, kept) {
 }
 
 function taken(each, kept) {
-  const rules = kept.rules.filter((one) => one.name && one.rule).map((one) => [one.name, one.rule]);
+  const half = kept.rules.find((one) => !one.name !== !one.rule);
+  if (half) throw new Error(`A field needs a name and a rule: ${half.name || half.rule} has only one of them.`);
+  const rules = kept.rules.filter((one) => one.name).map((one) => [one.name, one.rule]);
   return { ...(rules.length ? { fields: Object.fromEntries(rules) } : {}), ...(each ? { each } : {}) };
 }
 
@@ -71,7 +77,7 @@ async function look(kept, draw, signal) {
   try {
     if (!url) throw new Error("Write a URL first: the preview is of the first one.");
     const wanted = taken(given.each, kept);
-    if (kept.page?.url === url && wanted.fields) await read(kept, wanted, signal);
+    if (kept.page?.url === url && wanted.fields && may("read")) await read(kept, wanted, signal);
     else await get(kept, url, wanted, signal);
   } catch (error) { kept.refusal = error; }
   draw();
@@ -80,7 +86,7 @@ async function look(kept, draw, signal) {
 async function get(kept, url, wanted, signal) {
   kept.page = null;
   const found = await ask(`scrape?wait=${PATIENCE_S}`, { body: { url, name: "preview", ...wanted }, signal });
-  kept.preview = found.items;
+  kept.preview = found.items.map((data) => ({ data }));
   if (found.page) kept.page = { url, job: found.id };
   else kept.doubt = found.error ? `${found.error.reason}: ${found.error.detail}` : "The page has not come yet: is there a worker? Try again.";
 }
@@ -93,7 +99,7 @@ async function read(kept, wanted, signal) {
     const made = await ask(`${path}/extractions/${version}`, { signal });
     if (made.state === "failed") throw new Error(made.error);
     if (made.state === "done") {
-      kept.preview = (await ask(`${path}/items?version=${version}&limit=50`, { signal })).data.map((row) => row.data);
+      kept.preview = (await ask(`${path}/items?version=${version}&limit=50`, { signal })).data.map(({ data }) => ({ data }));
       return;
     }
     await pause(0.25);
