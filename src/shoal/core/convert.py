@@ -19,14 +19,15 @@ _MOST = 2**63
 
 _NUMBER = re.compile(
     r"[+\-\u2212\u2013]?"
-    r"(?:\d{1,3}(?:[\s\u00a0\u202f'\u2019]\d{3}(?!\d))+(?:[.,]\d+)?|\d+(?:[.,]\d+)*|[.,]\d+)"
+    r"(?:(?!0)\d{1,3}(?:[\s\u00a0\u202f'\u2019]\d{3}(?!\d))+(?:[.,]\d+)?|\d+(?:[.,]\d+)*|[.,]\d+)"
 )
 """With what may stand between its digits; a space or an apostrophe only before three of them."""
 _SPACES = re.compile(r"[\s\u00a0\u202f'\u2019]")
 _EXPONENT = re.compile(r"[+\-]?\d+(?:\.\d+)?[eE][+\-]?\d{1,3}")
 _YES = frozenset(["true", "yes", "on", "1", "y", "ja", "oui", "si", "sí", "sì", "sim", "tak", "ano", "да"])
 _NO = frozenset(["false", "no", "off", "0", "n", "nein", "non", "não", "nie", "ne", "нет"])
-_CODE = re.compile(r"(?<![A-Za-z])[A-Z]{3}(?![A-Za-z])")
+_LETTER = r"[^\W\d_]"
+_CODE = rf"(?<!{_LETTER})[A-Z]{{3}}(?!{_LETTER})"
 _SYMBOLS = {
     "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR", "₽": "RUB", "₩": "KRW", "₺": "TRY", "₴": "UAH", "₪": "ILS",
     "฿": "THB", "₫": "VND", "₱": "PHP", "₦": "NGN", "zł": "PLN", "kč": "CZK", "ft": "HUF", "лв": "BGN", "lei": "RON",
@@ -34,13 +35,30 @@ _SYMBOLS = {
     "r$": "BRL", "mx$": "MXN", "$": "USD", "fr.": "CHF", "kr": "SEK",
 }  # fmt: skip
 _SHARED = {
-    "$": frozenset(["USD", "CAD", "AUD", "NZD", "HKD", "SGD", "MXN", "ARS", "CLP", "COP", "TWD"]),
+    "$": frozenset([
+        "USD", "CAD", "AUD", "NZD", "HKD", "SGD", "MXN", "ARS", "CLP", "COP", "TWD", "BBD", "BMD", "BND", "BSD", "BZD",
+        "DOP", "FJD", "GYD", "JMD", "KYD", "LRD", "NAD", "SBD", "SRD", "TTD", "UYU", "XCD",
+    ]),
     "kr": frozenset(["SEK", "NOK", "DKK", "ISK"]),
     "¥": frozenset(["JPY", "CNY"]),
-    "£": frozenset(["GBP", "EGP", "LBP"]),
-}
-"""Symbols of several currencies: with a locale, its country's one is meant."""
-_SYMBOL = re.compile("|".join(map(re.escape, sorted(_SYMBOLS, key=len, reverse=True))), re.IGNORECASE)
+    "£": frozenset(["GBP", "EGP", "LBP", "SYP", "FKP", "GIP", "SHP"]),
+}  # fmt: skip
+"""Symbols of several currencies: with a locale, its country's one is meant; and a code beside them says which."""
+
+
+def _alone(symbol: str) -> str:
+    """Its letters are not those of a longer word: `ft` is none of `gift`."""
+    before = rf"(?<!{_LETTER})" if symbol[0].isalpha() else ""
+    after = rf"(?!{_LETTER})" if symbol[-1].isalpha() else ""
+    return before + re.escape(symbol) + after
+
+
+_ANY_SYMBOL = "(?i:" + "|".join(map(_alone, sorted(_SYMBOLS, key=len, reverse=True))) + ")"
+_SYMBOL = re.compile(_ANY_SYMBOL)
+_BEFORE = re.compile(rf"(?:(?P<code>{_CODE})[\s:()\[\]]*)?(?P<symbol>{_ANY_SYMBOL})?[\s:()\[\]]*$")
+"""What may stand before an amount: `CHF 5`, `CAD $5`, `Price (EUR): 5`."""
+_AFTER = re.compile(rf"(?:[.,]?[\-\u2013\u2014]+)?[\s(\[]*(?P<symbol>{_ANY_SYMBOL})?(?:[\s(\[]*(?P<code>{_CODE}))?")
+"""And behind one: `5 €`, `$5 CAD`, `5,- EUR`."""
 
 
 def convert(value: Any, kind: str, locale: str = "", form: str = "") -> Any:
@@ -92,14 +110,31 @@ def read_money(text: str, locale: str = "") -> dict[str, Any] | None:
 
 
 def read_currency(text: str, locale: str = "") -> str | None:
-    """By its code or its symbol; a symbol of several is that of the locale's country."""
-    for code in _CODE.findall(text):
-        if code in _currencies():
-            return code
+    """By a symbol or a code beside a number, the first that has one; else by a symbol anywhere.
+
+    A code elsewhere is a word like any other: `TOP DEAL £5`.
+    """
+    for number in _NUMBER.finditer(text):
+        if found := _currency_beside(text, *number.span(), locale):
+            return found
     match = _SYMBOL.search(text)
-    if match is None:
-        return None
-    symbol = match[0].lower()
+    return _currency_by(match[0], locale) if match else None
+
+
+def _currency_beside(text: str, start: int, end: int, locale: str) -> str:
+    """A symbol wins over a code that it cannot mean: `TRY £5`."""
+    sides = [side for side in (_BEFORE.search(text, 0, start), _AFTER.match(text, end)) if side]
+    codes = [side["code"] for side in sides if side["code"] in _currencies()]
+    symbol = next((side["symbol"] for side in sides if side["symbol"]), "").lower()
+    if not symbol:
+        return codes[0] if codes else ""
+    meant = {_SYMBOLS[symbol], *_SHARED.get(symbol, ())}
+    return next((code for code in codes if code in meant), None) or _currency_by(symbol, locale)
+
+
+def _currency_by(symbol: str, locale: str) -> str:
+    """A symbol of several is that of the locale's country."""
+    symbol = symbol.lower()
     local = _currency_of(locale) if symbol in _SHARED and locale else ""
     return local if local in _SHARED.get(symbol, ()) else _SYMBOLS[symbol]
 
@@ -148,8 +183,13 @@ def _by_form(digits: str) -> str | None:
 
 
 def _ungrouped(whole: str, group: str) -> str | None:
-    """The digits of a whole number: in threes, or as in India, where commas stand before two, last before three."""
+    """The digits of a whole number: in threes, or as in India, where commas stand before two, last before three.
+
+    Nobody groups what begins with a 0: `0,125` is a fraction.
+    """
     first, *others = whole.split(group) if group else [whole]
+    if others and first.startswith("0"):
+        return None
     in_threes = len(first) <= 3 and all(len(part) == 3 for part in others)
     in_twos = (
         group == ","
