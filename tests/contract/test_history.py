@@ -216,7 +216,7 @@ def test_the_history_can_be_read_while_redis_is_away(desk: Desk, monkeypatch: py
 
 @pytest.mark.parametrize(
     ("query", "field"),
-    [("since=nonsense", "since"), ("points=1", "points"), ("points=1001", "points"), ("since=1h&until=2h", "since")],
+    [("since=nonsense", "since"), ("points=1", "points"), ("points=1001", "points"), ("since=1h&until=2h", "")],
 )
 def test_what_cannot_be_drawn_is_refused(desk: Desk, query: str, field: str) -> None:
     assert list(flaws(desk.get(f"stats/history?{query}"))) == [field]

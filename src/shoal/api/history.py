@@ -51,7 +51,7 @@ def show_fleet_history(query: HistoryQuery) -> Response:
 def _span(query: HistoryQuery) -> tuple[int | None, int | None]:
     since, until = time_ms(query.since, "since"), time_ms(query.until, "until")
     if since is not None and since >= (platform().history.now_ms() if until is None else until):
-        raise BadValue("since", "must be before until, and before now")
+        raise BadValue("", "since must be before until, and before now")
     return since, until
 
 

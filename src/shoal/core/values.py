@@ -90,7 +90,7 @@ RateText = _or_say(
 )
 
 Rate = Annotated[Annotated[float, Field(ge=SLOWEST_RATE, le=100_000)] | Unlimited, RateText]
-Parallel = Annotated[int, Field(ge=1, le=100_000)] | Unlimited
+Parallel = Annotated[Annotated[int, Field(ge=1, le=100_000)] | Unlimited, BeforeValidator(no_boolean)]
 Size = Annotated[
     int,
     Field(ge=1, le=10**18),
