@@ -44,3 +44,12 @@ def test_items_that_break_the_contract_are_in_quarantine_and_the_others_are_resu
     assert "price" in shown.out
     assert f"shoal quarantine {job_id}" in shown.err
     assert "contract broken" in shoal.run("status", job_id).out
+    again = shoal.run("extract", job_id, "--field", "price=.price", "--workers", "1", "--json")
+    assert again.code == 0, again.err
+    assert (again.json["items"], again.json["quarantined"]) == (len(done.records), 0), (
+        "pages without a price have no item"
+    )
+    other = shoal.run("extract", job_id, "--field", "title=h1", "--workers", "1")
+    assert "v3 done: 0 items, " in other.err
+    assert " in quarantine, from " in other.err
+    assert f"shoal quarantine {job_id} --version v3" in other.err

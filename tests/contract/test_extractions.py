@@ -15,7 +15,7 @@ from shoal.frontier import parts as parts_module
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.parts import Claim, Parts
 from shoal.store.extractions import ExtractionState, ExtractionStore, Part
-from shoal.store.items import ItemRow
+from shoal.store.items import ItemRow, Quarantined
 from shoal.store.page_rows import PageRow
 from shoal.store.pages import PageStore
 from shoal.store.row_filter import RowFilter
@@ -177,6 +177,38 @@ def test_the_api_starts_shows_and_drops_a_version(each: Desk) -> None:
     refused(each.get(f"jobs/{job}/extractions/v9"), 404)
     assert [row["version"] for row in told(each.get(f"jobs/{job}/extractions"))["data"]] == ["v2"]
     assert each.delete(f"jobs/{job}/extractions/v2").status_code == 204
+
+
+def test_a_jobs_contract_holds_for_a_further_version_unless_the_order_has_a_word_on_it(each: Desk) -> None:
+    contract = {"schema": {"type": "object", "required": ["n"]}, "tolerance": 0.5}
+    job = each.submit("http://shop.example/1", fields={"n": "h1"}, contract=contract)
+    each.work(lambda lease: page(lease, item={"n": 1}))
+    place = f"jobs/{job}/extractions"
+    begun = told(each.post(place, {"spec": SPEC}), 202)
+    assert begun["spec"] == {**SPEC, "contract": contract}
+    for same in (SPEC, {**SPEC, "contract": contract}):
+        again = told(each.post(place, {"spec": same, "version": "v2"}), 202)
+        assert again["created_at"] == begun["created_at"], "the same order"
+    refused(each.post(place, {"spec": {**SPEC, "contract": None}, "version": "v2"}), 409)
+    dropped = told(each.post(place, {"spec": {**SPEC, "contract": None}}), 202)
+    assert (dropped["version"], dropped["spec"]) == ("v3", SPEC)
+    own = {"schema": {"type": "object"}}
+    assert told(each.post(place, {"spec": {**SPEC, "contract": own}}), 202)["spec"] == {**SPEC, "contract": own}
+    platform = each.platform
+    row = platform.control.job(job)
+    held = [platform.extractions.choose(job, row.spec, name).spec.contract for name in ("v2", "v3")]
+    assert held == [row.spec.contract, None]
+
+
+def test_what_breaks_the_contract_of_a_version_is_counted_beside_its_items(engine: Engine) -> None:
+    store = ExtractionStore(engine)
+    _pages(PageStore(engine), 10)
+    begun = store.begin("job", "v2", {**SPEC, "contract": {"schema": {"required": ["n"]}}}, 5)
+    part = _part(store, begun.id, 1)
+    refused_items = [Quarantined(_item(number), ("n: is required",)) for number in (4, 6)]
+    assert store.advance("job", part, part.moved(part.last_id, 5, 1, {}), [_item(2)], refused_items)
+    done = store.progress(begun)
+    assert (done.items, done.quarantined, done.record["quarantined"]) == (1, 2, 2)
 
 
 def test_the_api_compares_two_versions_part_by_part(each: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

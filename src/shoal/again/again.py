@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from shoal.core.model import Engine, queue_name
-from shoal.core.versions import FIRST_VERSION, check_name, next_name, with_extraction
+from shoal.core.versions import FIRST_VERSION, check_name, next_name, with_contract, with_extraction
 from shoal.errors import Conflict, NotFound, Unavailable
 from shoal.frontier.frontier import Frontier
 from shoal.intake.ring import PARTS_RING, Ring
@@ -39,9 +39,13 @@ class Again:
     def start(
         self, job: JobRow, spec: Mapping[str, Any], version: str | None = None, request_id: str = ""
     ) -> Extraction:
-        """Take these items from all pages that the job has now; the same order twice is one."""
+        """Take these items from all pages that the job has now; the same order twice is one.
+
+        The job's contract holds for them, unless the order has a word of its own on it.
+        """
         if not job.spec.archive:
             raise Conflict(f"job {job.id} ran without the archive: there is nothing to extract from")
+        spec = with_contract(job.spec, spec)
         check_named(with_extraction(job.spec, spec))
         taken = [each.version for each in self._store.of_job(job.id)]
         name = next_name(taken) if version is None else check_name(version)
@@ -101,7 +105,7 @@ class Again:
             done = self._store.progress(extraction)
             log.info(
                 "extraction_done", job=extraction.job, version=extraction.version, request_id=extraction.request_id,
-                pages=done.pages, items=done.items, failed=done.failed,
+                pages=done.pages, items=done.items, quarantined=done.quarantined, failed=done.failed,
             )  # fmt: skip
         self._frontier.parts.drop(extraction.id)
 

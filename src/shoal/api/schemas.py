@@ -176,7 +176,8 @@ class ExtractionBody(Exact):
     """What to take from stored pages."""
 
     spec: dict[str, Any] = Field(
-        description="The settings of a job that say what is taken from a page; others change nothing.",
+        description="The settings of a job that say what is taken from a page; others change nothing. The job's"
+        " contract holds unless there is a `contract` here; null is for none.",
         examples=[{"fields": {"title": "h1"}}],
     )
     version: Version | None = Field(default=None, description="A name for it; by default v2, v3, and so on.")

@@ -148,6 +148,8 @@ def _tell(progress: Progress, view: View) -> None:
             say(line)
         if progress.extraction.state is ExtractionState.DONE:
             say(f"see them: shoal results {job}; what has changed: shoal diff {job} v1 {version}")
+        if progress.quarantined:
+            say(f"what breaks the contract, and why: shoal quarantine {job} --version {version}")
     if view.json:
         print_json(progress.record)
 

@@ -16,7 +16,10 @@ def describe(progress: Progress) -> list[str]:
     took = f" in {human_seconds(seconds)}" if made.ended_ms else ""
     pages = counted(progress.pages, "page")
     read = pages if made.ended_ms else f"{progress.pages:,} of {counted(made.total, 'page')}"
-    lines = [f"{made.version} {made.state.value}: {counted(progress.items, 'item')} from {read}{took}{speed}"]
+    items = counted(progress.items, "item") + (
+        f", {progress.quarantined:,} in quarantine," if progress.quarantined else ""
+    )
+    lines = [f"{made.version} {made.state.value}: {items} from {read}{took}{speed}"]
     if progress.failed:
         told = ", ".join(f"{reason} {count}" for reason, count in progress.reasons.items())
         lines.append(f"  {counted(progress.failed, 'page')} could not be read: {told}")

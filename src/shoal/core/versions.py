@@ -37,13 +37,25 @@ def next_name(taken: Iterable[str]) -> str:
 def read_extraction(values: Mapping[str, Any], where: str = "the spec") -> tuple[dict[str, Any], list[str]]:
     """(the settings that say what is taken, names of settings of a job that say something else).
 
-    What is no setting of a job at all is refused, like all that is wrong with those that are.
+    What is no setting of a job at all is refused, like all that is wrong with those that are. A `contract` that is
+    null says that there is none, which is something else than to say nothing.
     """
     other = [name for name in values if name in JobSpec.model_fields and name not in TAKING]
     spec = read_spec({name: value for name, value in values.items() if name not in other}, where)
     if not spec.takes_items:
         raise BadSpec(f"{where} does not say what to take from the pages: it needs one of {', '.join(EXTRACTION)}")
-    return json.loads(spec.extraction), other
+    dropped = {"contract": None} if "contract" in values and spec.contract is None else {}
+    return {**json.loads(spec.extraction), **dropped}, other
+
+
+def with_contract(spec: JobSpec, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a further version of this job, all of them: the job's contract holds for it as well.
+
+    Unless they have one of their own, or say that there is none: then it is left out.
+    """
+    if "contract" not in settings:
+        return {**settings, **json.loads(spec.model_dump_json(include={"contract"}, exclude_defaults=True))}
+    return {name: value for name, value in settings.items() if name != "contract" or value is not None}
 
 
 def with_extraction(spec: JobSpec, settings: Mapping[str, Any]) -> JobSpec:

@@ -108,6 +108,8 @@ class Progress:
     extraction: Extraction
     pages: int
     items: int
+    quarantined: int
+    """Items that break the contract; they are not among the others."""
     failed: int
     reasons: Mapping[str, int]
     """Why pages could not be read → how many."""
@@ -123,6 +125,7 @@ class Progress:
             "total": made.total,
             "pages": self.pages,
             "items": self.items,
+            "quarantined": self.quarantined,
             "failed": self.failed,
             "reasons": dict(self.reasons),
             "error": made.error,
@@ -175,10 +178,11 @@ class ExtractionStore:
         with self._transaction() as connection:
             read, found, failed = (int(each or 0) for each in connection.execute(sums).one())
             told = connection.execute(sa.select(c.reasons).where(mine, c.failed > 0)).scalars().all() if failed else ()
+            broken = _count_quarantined(connection, extraction) if extraction.spec.get("contract") else 0
         reasons: Counter[str] = Counter()
         for text in told:
             reasons.update(orjson.loads(text))
-        return Progress(extraction, read, found, failed, dict(reasons.most_common()))
+        return Progress(extraction, read, found, broken, failed, dict(reasons.most_common()))
 
     def part(self, extraction: int, number: int) -> Part | None:
         c = extraction_parts.c
@@ -334,6 +338,11 @@ class ExtractionStore:
 def _extraction_of(row: sa.RowMapping) -> Extraction:
     values: dict[str, Any] = {**row, "state": ExtractionState(row["state"])}
     return Extraction(**values)
+
+
+def _count_quarantined(connection: Connection, extraction: Extraction) -> int:
+    mine = (quarantine.c.job == extraction.job, quarantine.c.version == extraction.version)
+    return connection.execute(sa.select(sa.func.count()).where(*mine)).scalar_one()
 
 
 def remove_extractions(connection: Connection, job: str) -> int:

@@ -16,12 +16,13 @@ class ExtractionView(BaseModel):
     total: int = Field(description="Stored pages when it began, without redirects.")
     pages: int = Field(description="Of these, done.")
     items: int
+    quarantined: int = Field(description="Items that break the contract; they are not among the items.")
     failed: int = Field(description="Pages that could not be read.")
     reasons: dict[str, int] = Field(description="Why not.")
     error: str
     created_at: str
     ended_at: str | None
-    spec: dict[str, Any]
+    spec: dict[str, Any] = Field(description="What is taken, with the contract that holds for it.")
 
 
 class ExtractionList(BaseModel):
