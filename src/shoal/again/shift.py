@@ -188,7 +188,8 @@ class Shift:
         except Unavailable:
             raise
         except Exception as exc:  # what a page makes of our code, or of a user's: counted, and the others go on
-            log.exception("extractor_failed", job=page.job, url=page.url, version=extraction.version)
+            names = {"job": page.job, "host": page.host, "version": extraction.version}
+            log.exception("extractor_failed", url=page.url, **names)
             self._note(extraction, page, batch, "extractor_failed", str(exc))
             return
         if found.failed:
@@ -201,9 +202,8 @@ class Shift:
 
     def _note(self, extraction: Extraction, page: PageRow, batch: _Batch, reason: str, detail: str) -> None:
         batch.failures[reason] += 1
-        log.warning(
-            "page_not_extracted", job=page.job, version=extraction.version, url=page.url, reason=reason, error=detail
-        )
+        names = {"job": page.job, "host": page.host, "version": extraction.version}
+        log.warning("page_not_extracted", url=page.url, reason=reason, error=detail, **names)
 
     def _write(self, extraction: Extraction, part: Part, batch: _Batch) -> Part | None:
         """The part behind the batch; None when somebody else was faster."""
