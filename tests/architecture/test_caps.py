@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from shoal import log_file, log_limit, settings
+from shoal.cli import log_files
 from shoal.core import (
     browsing,
     convert,
@@ -39,8 +41,10 @@ TAKING = (field, allowance, linked, convert, expressions, json_text, rules)
 FETCHING = (answers, decode, guard, http, lookups, reader, reading)
 DELIVERING = (output, delivery, owner, runs)
 SPIDERS = (spidering, follow, run)
+LOGGING = (log_file, log_files, log_limit, settings)
 TRACING = (traces, whereabouts)
 MODULES = (
+    *LOGGING,
     *LISTING,
     pattern,
     url,
@@ -64,8 +68,8 @@ def test_the_guide_has_every_cap_as_it_is() -> None:
     rows = [(set_by.strip("`"), value) for _, value, set_by, *_ in table(CAPS, "cap", "value", "set by")]
     assert len({name for name, _ in rows}) == len(rows)
     known = {name: value for module in MODULES for name, value in vars(module).items() if name.isupper()}
-    settings = {**Browsing.model_fields, **JobSpec.model_fields}
-    known |= {name: each.default for name, each in settings.items()}
+    of_jobs = {**Browsing.model_fields, **JobSpec.model_fields}
+    known |= {name: each.default for name, each in of_jobs.items()}
     assert {name: _value(value) for name, value in rows} == {name: float(known[name]) for name, _ in rows}
 
 
