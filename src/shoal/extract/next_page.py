@@ -57,7 +57,11 @@ def _href_of_value(value: Any) -> str:
         return value.strip()
     if not isinstance(value, etree._Element):  # pyright: ignore[reportPrivateUsage] - it has no other name
         return ""
-    inner = value if value.get("href") is not None else next(value.iter("a"), None)
+    inner = (
+        value
+        if value.get("href") is not None
+        else next((link for link in value.iter("a") if link.get("href") is not None), None)
+    )
     return (inner.get("href") or "").strip() if inner is not None else ""
 
 

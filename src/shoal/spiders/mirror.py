@@ -18,7 +18,14 @@ MAX_LEVELS = 256
 """Of elements within each other; what is deeper has no XPath, as with the parser that XPath is asked of otherwise."""
 _UNFIT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML has no room for."""
-_NAME = re.compile(r"[^\W\d][\w.\-]*")
+_FIRST = (
+    "A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
+    "\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
+)
+_OTHER = _FIRST + "0-9.\u00b7\u0300-\u036f\u203f-\u2040\\-"
+"""Of a name in XML: fewer than the letters and digits that Python knows."""
+_NAME = re.compile(f"[{_FIRST}][{_OTHER}]*")
+_NO_NAME = re.compile(f"^(?![{_FIRST}])|[^{_OTHER}]")
 _TABLES = {
     **dict.fromkeys(("tr",), "<table><tbody>"),
     **dict.fromkeys(("td", "th"), "<table><tbody><tr>"),
@@ -109,4 +116,4 @@ def _is_name(name: str) -> bool:
 @lru_cache(maxsize=5_000)
 def _tag(name: str) -> str:
     """The same, or, where XML would not have it, with `_` in place of what it would not."""
-    return name if _is_name(name) else re.sub(r"^(?![^\W\d])|[^\w.\-]", "_", name)
+    return name if _is_name(name) else _NO_NAME.sub("_", name)

@@ -176,7 +176,10 @@ def _key(each: Any) -> object:
 def _text_of(each: Any) -> str:
     if isinstance(each, LexborNode):
         return " ".join(each.text().split())
-    text = each if isinstance(each, str) else "".join(map(str, each.itertext()))
+    if isinstance(each, str):
+        text = each
+    else:  # comments and instructions have a text, and none within them
+        text = "".join(map(str, each.itertext())) if isinstance(each.tag, str) else each.text or ""
     return " ".join(text.split())
 
 

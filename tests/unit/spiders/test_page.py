@@ -124,3 +124,10 @@ def test_a_page_that_is_nested_without_end_has_xpaths_as_far_as_xpath_reads() ->
     assert len(page.css("div").first.xpath(".//div")) == MAX_LEVELS - 2
     with pytest.raises(BadSelector):
         page.css("p").xpath("a[")
+
+
+def test_names_that_xml_does_not_have_keep_nobody_from_asking() -> None:
+    odd = Page("http://a.example/", '<body><p data-m²="55" class="p">1</p><x-ª>2</x-ª><!-- said --></body>'.encode())
+    assert odd.css("p").xpath("./@class").text == "p"
+    assert odd.css("body").xpath(".//p").text == "1"
+    assert odd.xpath("//comment()").texts == ["said"]
