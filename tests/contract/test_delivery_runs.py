@@ -10,13 +10,17 @@ from typing import Any
 
 import pytest
 
-from shoal.core.output import OutputSettings
+from shoal.core.output import OutputSettings, Place
 from shoal.errors import InputError
+from shoal.output import delivery as delivering
 from shoal.output import owner as owning
 from shoal.output import runs
 from shoal.output.asking import ask_again
 from shoal.output.delivery import Deliverer
+from shoal.output.files import Files
 from shoal.output.owner import Owner
+from shoal.output.place import open_store
+from shoal.output.publishing import Run
 from shoal.store.deliveries import Delivery, DeliveryState
 from shoal.store.items import ItemRow
 from shoal.store.jobs import JobRow
@@ -198,6 +202,81 @@ def test_without_a_number_all_runs_stay(desk: Desk, target: Target, monkeypatch:
     monkeypatch.setattr(runs, "GRACE_S", 0)
     jobs = [a_delivered_job(desk, {"to": target.url, "keep": None}) for _ in range(3)]
     assert folders(target) == set(jobs)
+
+
+def test_whole_runs_of_a_place_that_kept_all_count_when_one_comes_that_keeps_five(
+    desk: Desk, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "GRACE_S", 0)
+    job = a_delivered_job(desk, {"to": target.url, "keep": None})
+    whole = {job, *(each.parts[0].name.partition("/")[0] for _ in range(2) for each in ask(desk, job))}
+    assert len(whole) == 3
+    ask(desk, job, to=target.url)
+    assert len(folders(target)) == 4
+    ask(desk, job, to=target.url)
+    assert whole < folders(target)
+
+
+def test_a_run_that_is_still_delivered_stays_however_long_that_takes(
+    desk: Desk, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "GRACE_S", 0)
+    monkeypatch.setattr(delivering, "LOOK_AGAIN", timedelta(0))
+    slow = a_job(desk, {"to": target.url, "every": 100}, 250)
+    desk.work(take, at_most=120)
+    desk.platform.deliverer.work()
+    (part,) = the_delivery(desk, slow).parts
+    desk.platform.control.pause(slow)
+    newer = a_delivered_job(desk, target.url)
+    ask(desk, newer)
+    ask(desk, newer)
+    assert part.name in target.names()
+    desk.platform.control.resume(slow)
+    desk.work(take)
+    desk.platform.deliverer.work()
+    found = the_delivery(desk, slow)
+    assert (found.state, found.rows) == (DeliveryState.SUPERSEDED, 250)
+    assert _files(target, slow) < set(target.names())
+
+
+def test_a_run_of_another_fleet_stays_for_as_long_as_parts_of_it_come(desk: Desk, target: Target) -> None:
+    job = a_delivered_job(desk, {"to": target.url, "keep": 1})
+    place = the_delivery(desk, job).output.place
+    assert isinstance(place, Place)
+    store = open_store(place)
+    other = Run("theirs", "theirs", "", "v1", (0, "theirs", 0))
+    hour = runs.GRACE_S * 1_000
+    runs.note_run(store, other, 1)
+    runs.note_run(store, other, hour)
+    assert runs.remove_old(store, 1, hour + 1, lambda _: ()) == 0
+    assert runs.remove_old(store, 1, 2 * hour + 1, lambda _: ()) == 1
+
+
+def test_no_set_is_announced_of_which_a_file_is_gone(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def whatever(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(delivering, "LOOK_AGAIN", timedelta(0))
+    root = tmp_path / "out"
+    job = a_job(desk, {"to": f"file://{root}/", "every": 100, "format": "parquet"}, 150)
+    desk.work(take, at_most=120)
+    desk.platform.deliverer.work()
+    (part,) = the_delivery(desk, job).parts
+    (root / part.name).unlink()
+    desk.work(take)
+    with monkeypatch.context() as late:  # it goes after the parts were held against their rows
+        late.setattr(Files, "stands", whatever)
+        desk.platform.deliverer.work()
+    found = the_delivery(desk, job)
+    assert found.state is DeliveryState.RETRYING
+    assert f"{part.name} is not there any more" in found.error
+    assert not (root / "latest.json").exists()
+    assert not (root / job / "manifest.json").exists()
+    desk.platform.deliverer.deliver(found.id)
+    assert the_delivery(desk, job).state is DeliveryState.DELIVERED
+    assert all((root / each["path"]).is_file() for each in json.loads((root / "latest.json").read_text())["parts"])
 
 
 def test_what_is_not_ours_stays_and_what_was_never_published_goes(

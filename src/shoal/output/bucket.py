@@ -53,6 +53,15 @@ class Bucket:
                 return None
             return bytes(found.bytes()), found.meta["e_tag"] or ""
 
+    def size(self, name: str) -> int | None:
+        import obstore
+
+        with self._translated():
+            try:
+                return obstore.head(self._store, self._key(name))["size"]
+            except FileNotFoundError:
+                return None
+
     def swap(self, name: str, content: bytes, mark: str | None) -> bool:
         import obstore
         from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError

@@ -8,7 +8,7 @@ or whose columns the later ones have widened, are delivered anew.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -25,7 +25,7 @@ from shoal.errors import PlaceUnavailable, ShoalError
 from shoal.output.files import Files
 from shoal.output.owner import Lost, Owner
 from shoal.output.place import open_store
-from shoal.output.publishing import Publication, Run
+from shoal.output.publishing import Order, Publication, Run
 from shoal.output.source import Batch, Source, source_of
 from shoal.output.table import Table
 from shoal.store.deliveries import Deliveries, Delivery, DeliveryState, Part
@@ -238,7 +238,13 @@ class Deliverer:
                 place = replace(place, ssl_mode=root.ssl_mode)
             return Table(place, source, delivery.output.key)
         store = open_store(place, root if isinstance(root, Place) else None)
-        return Files(store, source, _run(delivery, job), delivery.output.format, self._now_ms)
+        run, kind = _run(delivery, job), delivery.output.format
+        return Files(store, source, run, kind, self._now_ms, self._being_delivered)
+
+    def _being_delivered(self, orders: Collection[Order]) -> set[Order]:
+        """Those of this database: a job's deliveries are told apart by their rounds."""
+        alive = self._deliveries.open_rounds({job for _, job, _ in orders})
+        return {order for order in orders if order[1:] in alive}
 
 
 def _run(delivery: Delivery, job: JobRow) -> Run:

@@ -40,6 +40,13 @@ class Folder:
                 return None
             return content, _mark(content)
 
+    def size(self, name: str) -> int | None:
+        with _translated(self._path):
+            try:
+                return self._inside(self._path / name).stat().st_size
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
     def swap(self, name: str, content: bytes, mark: str | None) -> bool:
         with _translated(self._path), self._locked():
             found = self.get(name)

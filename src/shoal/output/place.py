@@ -19,6 +19,10 @@ class Store(Protocol):
         """A small file and a mark of its state; None when there is none."""
         ...
 
+    def size(self, name: str) -> int | None:
+        """Bytes of a file; None when there is none."""
+        ...
+
     def swap(self, name: str, content: bytes, mark: str | None) -> bool:
         """Replace a small file in one step; False when it is not any more what the mark was taken from.
 

@@ -1,13 +1,15 @@
-"""The runs of a place: each is written down before its first file, and the oldest are removed when a new one is there.
+"""The runs of a place: each is written down before its first file, as whole before the pointer moves, and the oldest
+are removed when a new one is there.
 
 A run is one folder, which nobody else writes to. It is removed as a whole, and only when the pointer is at a newer run:
-what is older than that can never be pointed to again.
+what is older than that can never be pointed to again. One that is still delivered is never removed: those of this
+database are known by their deliveries, those of others by the time of their last part.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -22,6 +24,8 @@ GRACE_S = 3_600
 """A reader who has read the pointer finds the set for at least so long after the pointer has moved."""
 MOST_RUNS = 1_000
 """That are known of a place: of more than these, old ones are removed without a grace."""
+TOUCH_S = 300
+"""Between two notes that a run is still delivered."""
 _NAME = re.compile(r"[a-z0-9]{1,40}(-[0-9]{1,10}-[A-Za-z0-9][A-Za-z0-9._-]{0,39})?")
 
 
@@ -34,22 +38,37 @@ class Known:
     complete: bool = False
     """Was it ever a whole set?"""
     idle_ms: int | None = None
-    """Since when nobody is pointed to it, as far as anybody has looked."""
+    """Since when nobody is pointed to it, as far as anybody has looked; of one that is not whole, its last part."""
 
 
-def note_run(store: Store, run: Run) -> None:
-    """Write down that a run puts files there."""
+BeingDelivered = Callable[[Collection[Order]], Collection[Order]]
+"""Which of these are still delivered, as far as the database knows."""
+
+
+def note_run(store: Store, run: Run, now_ms: int) -> None:
+    """Write down that a run puts files there, and still does."""
 
     def with_it(known: list[Known]) -> list[Known]:
-        if any(each.run == run.name for each in known):
-            return known
-        return [*known, Known(run.name, run.order)]
+        mine = next((each for each in known if each.run == run.name), None)
+        if mine is None:
+            return [*known, Known(run.name, run.order, idle_ms=now_ms)]
+        fresh = mine.idle_ms is not None and now_ms - mine.idle_ms < TOUCH_S * 1_000
+        return known if mine.complete or fresh else _with(known, replace(mine, idle_ms=now_ms))
 
     _change(store, with_it)
 
 
-def remove_old(store: Store, mine: Run, keep: int, now_ms: int) -> int:
-    """Keep so many whole runs, mine included, and remove the others; returns how many were removed."""
+def note_complete(store: Store, run: Run) -> None:
+    """Write down that all files of a run are there, and that readers may be pointed to it from now on."""
+
+    def with_it(known: list[Known]) -> list[Known]:
+        return _with(known, Known(run.name, run.order, complete=True))
+
+    _change(store, with_it)
+
+
+def remove_old(store: Store, keep: int, now_ms: int, being_delivered: BeingDelivered) -> int:
+    """Keep so many whole runs, and remove the others; returns how many were removed."""
     removed = 0
 
     def without_old(known: list[Known]) -> list[Known]:
@@ -58,8 +77,10 @@ def remove_old(store: Store, mine: Run, keep: int, now_ms: int) -> int:
         latest = read_latest(found[0]) if found else None
         if latest is None:
             return known
-        known = [_looked_at(each, {mine.name, latest.run}, latest.run, now_ms) for each in known]
+        known = [_looked_at(each, latest.run, now_ms) for each in known]
         old = _old_ones(known, latest.run, latest.order, keep, now_ms)
+        alive = being_delivered([each.order for each in old]) if old else ()
+        old = [each for each in old if each.order not in alive]
         for each in old:
             store.remove_run(each.run)
         removed = len(old)
@@ -69,9 +90,15 @@ def remove_old(store: Store, mine: Run, keep: int, now_ms: int) -> int:
     return removed
 
 
-def _looked_at(each: Known, complete: set[str], latest: str, now_ms: int) -> Known:
+def _with(known: list[Known], mine: Known) -> list[Known]:
+    if any(each.run == mine.run for each in known):
+        return [mine if each.run == mine.run else each for each in known]
+    return [*known, mine]
+
+
+def _looked_at(each: Known, latest: str, now_ms: int) -> Known:
     idle_ms = None if each.run == latest else now_ms if each.idle_ms is None else each.idle_ms
-    return replace(each, complete=each.complete or each.run in complete, idle_ms=idle_ms)
+    return replace(each, complete=each.complete or each.run == latest, idle_ms=idle_ms)
 
 
 def _old_ones(known: list[Known], latest: str, order: Order, keep: int, now_ms: int) -> list[Known]:
@@ -83,7 +110,8 @@ def _old_ones(known: list[Known], latest: str, order: Order, keep: int, now_ms: 
     return [
         each
         for place, each in enumerate(older)
-        if each.run not in kept and (place < crowd or (each.idle_ms is not None and each.idle_ms <= since_ms))
+        if each.run not in kept
+        and ((place < crowd and each.complete) or (each.idle_ms is not None and each.idle_ms <= since_ms))
     ]
 
 

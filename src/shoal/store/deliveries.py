@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -114,6 +114,17 @@ class Deliveries:
         with translated_errors(), self._engine.connect() as connection:
             row = connection.execute(sa.select(deliveries).where(deliveries.c.id == number)).mappings().first()
         return None if row is None else _delivery(row)
+
+    def open_rounds(self, of_jobs: Collection[str]) -> set[tuple[str, int]]:
+        """(job, round) of those deliveries of these jobs that have not ended."""
+        d = deliveries.c
+        query = (
+            sa.select(d.job, d.round)
+            .join(jobs, jobs.c.id == d.job)
+            .where(d.job.in_(of_jobs), d.state.in_(_OPEN), jobs.c.deleted_ms.is_(None))
+        )
+        with translated_errors(), self._engine.connect() as connection:
+            return {(str(job), int(turn)) for job, turn in connection.execute(query)}
 
     def due(self, now_ms: int) -> list[int]:
         """Those that somebody should work on now, and nobody does: of ended jobs, and such as are begun early."""
