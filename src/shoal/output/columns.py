@@ -5,10 +5,11 @@ Values that no one type can hold make their column a text: texts as they are, ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from enum import Enum
+from itertools import count
 from typing import Any, cast
 
 from shoal.core.redact import encodable
@@ -69,6 +70,8 @@ class Column:
 
     name: str
     type: Type
+    rest: bool = False
+    """Is it for what finds no place among the others? It is the last one then."""
 
 
 class Shape:
@@ -123,7 +126,7 @@ class Shape:
             Column(name, completed(self._kinds[name], kind) if name in self._declared else kind)
             for name, kind in ((name, self._seen[name]) for name in names)
         ]
-        return tuple([*found, Column(OTHERS, Scalar.TEXT)] if self._crowded else found)
+        return (*found, Column(_free_name(set(names)), Scalar.TEXT, rest=True)) if self._crowded else tuple(found)
 
     def _hold(self, name: str, value: Any) -> None:
         try:
@@ -211,14 +214,19 @@ def as_text(value: Any) -> str | None:
     return encodable(value) if isinstance(value, str) else json_line(value)[:-1]
 
 
+def _free_name(taken: Set[str]) -> str:
+    """For the column of the rest: one that no field has."""
+    return next(name for number in count(1) if (name := OTHERS if number == 1 else f"{OTHERS}_{number}") not in taken)
+
+
 class Rows:
     """Records as rows of these columns."""
 
     def __init__(self, columns: Iterable[Column]) -> None:
         self.columns = tuple(columns)
-        self._fits = [(column.name, fitter(column.type)) for column in self.columns if column.name != OTHERS]
+        self._fits = [(column.name, fitter(column.type)) for column in self.columns if not column.rest]
         self._named = frozenset(name for name, _ in self._fits)
-        self._others = any(column.name == OTHERS for column in self.columns)
+        self._others = any(column.rest for column in self.columns)
 
     def row(self, record: Record) -> list[Any]:
         """The record's values, a column each; raises Unfit with the column's name."""

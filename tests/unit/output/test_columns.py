@@ -102,6 +102,19 @@ def test_names_without_end_go_to_one_column_of_json() -> None:
     assert Rows(columns).row({"n1": 1, f"n{MAX_COLUMNS + 1}": 7})[-1] == f'{{"n{MAX_COLUMNS + 1}":7}}'
 
 
+def test_a_field_that_is_called_like_the_rest_keeps_its_values() -> None:
+    shape = Shape()
+    record = {OTHERS: 2.5, "Title": "a"}
+    shape.look(record)
+    assert Rows(shape.columns()).row(record) == ([2.5, "a"] if shape.columns()[0].name == OTHERS else ["a", 2.5])
+    for number in range(MAX_COLUMNS):
+        shape.look({f"n{number}": number})
+    columns = shape.columns()
+    assert columns[-1].name == f"{OTHERS}_2"
+    row = dict(zip((column.name for column in columns), Rows(columns).row(record), strict=True))
+    assert (row[OTHERS], row["Title"], row[f"{OTHERS}_2"]) == (2.5, "a", None)
+
+
 def test_columns_that_nobody_has_named_are_all_there_in_an_order_that_does_not_depend_on_who_came_first() -> None:
     records = [
         {"url": "u", "a": 1, "z": 2},
