@@ -55,7 +55,7 @@ def publish_under_kills(
     command = [sys.executable, "-m", "tests.publisher", f"sqlite:///{database}", target, str(RUNS), str(ROWS)]
     given = {**os.environ, **environment, "PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}"}
     luck, seen, tally = random.Random(7), -1, Tally()
-    deadline = time.monotonic() + (900 if LONG else 120)
+    deadline = time.monotonic() + (900 if LONG else 300)
     while seen < RUNS - 1:
         assert time.monotonic() < deadline
         process = subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

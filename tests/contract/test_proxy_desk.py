@@ -139,11 +139,11 @@ def test_a_cap_holds_over_all_who_borrow(server_url: str, desk: ProxyDesk, prefi
 
 def test_a_rate_holds_over_all_who_borrow(server_url: str, desk: ProxyDesk, prefix: str) -> None:
     """20 a second: in half a second no more than ten, and what a tenth of a second's burst allows."""
-    end = time.monotonic() + 0.5
 
     def borrow_all(_: int) -> int:
         client, count = connect(server_url), 0
         mine = ProxyDesk(client, prefix)
+        end = time.monotonic() + 0.5
         while time.monotonic() < end:
             (found,) = mine.borrow([want(A, rate=20)])
             count += isinstance(found, Lent)
