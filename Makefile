@@ -52,16 +52,16 @@ clean:  ## remove everything that was made here
 	$(PYTHON) -m venv .venv
 
 .venv/run.stamp: requirements/run.txt pyproject.toml | .venv/bin/python
-	$(PIP) install --require-hashes -r requirements/run.txt
+	$(PIP) install --require-hashes --no-deps -r requirements/run.txt
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .venv/dev.stamp: requirements/dev.txt pyproject.toml | .venv/bin/python
-	$(PIP) install --require-hashes -r requirements/dev.txt
+	$(PIP) install --require-hashes --no-deps -r requirements/dev.txt
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@ .venv/run.stamp
 
 .venv-bench/stamp: requirements/bench.txt
 	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/bench.txt
+	.venv-bench/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps -r requirements/bench.txt
 	@touch $@
