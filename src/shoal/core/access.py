@@ -44,6 +44,11 @@ class Principal:
         """Is this allowed?"""
         return permission in self.permissions or Permission.ADMIN in self.permissions
 
+    @property
+    def sees_fleet(self) -> bool:
+        """May it see what is summed over all tenants? That is for those who run the fleet, not for who uses it."""
+        return self.may(Permission.ADMIN) or (self.tenant == DEFAULT_TENANT and self.may(Permission.READ))
+
 
 EVERYBODY = Principal(DEFAULT_TENANT, frozenset(Permission), None, 0.0)
 """Whoever can reach an API that is open: on loopback, without keys."""

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from shoal.core.host_status import HostSpeed
 from shoal.core.model import JobState
+from shoal.core.reuse import REUSED
 from shoal.core.totals import Totals
 from shoal.core.trouble import Trouble
 
@@ -39,6 +40,8 @@ class Counters:
     retries: int = 0
     lost: int = 0
     received: int = 0
+    saved: int = 0
+    """Bytes of pages that were carried over from earlier jobs, and did not have to come."""
 
     @property
     def reconciles(self) -> bool:
@@ -92,6 +95,27 @@ class JobStatus:
     def redirects(self) -> int:
         """How many of the done requests were only pointers to others."""
         return self.reasons.get("done:redirect", 0)
+
+    @property
+    def pages(self) -> int:
+        """Done requests that were no redirects."""
+        return self.counters.done - self.redirects
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """Requests that ended without a page, by reason."""
+        found: dict[str, int] = {}
+        for name, count in self.reasons.items():
+            outcome, _, reason = name.partition(":")
+            if outcome in ("dead", "robots"):
+                found[reason] = found.get(reason, 0) + count
+        return found
+
+    @property
+    def carried(self) -> dict[str, int]:
+        """How many pages were carried over from earlier jobs, and how; the most frequent first."""
+        found = {reason: self.reasons.get(f"done:{reason}", 0) for reason in REUSED}
+        return {reason: count for reason, count in sorted(found.items(), key=lambda pair: -pair[1]) if count}
 
     @property
     def elapsed(self) -> timedelta:

@@ -184,6 +184,10 @@ class Settlement:
     render: bool = False
     """For a retry: from now on it is for the browser. That is how a page is handed over; `retry:` and the reason are
     counted even when it was no attempt."""
+    saved: int = 0
+    """Bytes of a body that did not have to come."""
+    unasked: timedelta = timedelta()
+    """The host was not asked after all: this much of its time, which the lease has booked, is free again."""
 
 
 @dataclass(frozen=True, slots=True)

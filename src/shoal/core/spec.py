@@ -27,11 +27,13 @@ from shoal.core.field import field_names
 from shoal.core.flaws import flaws_of
 from shoal.core.likeness import DuplicatesSetting
 from shoal.core.model import Engine, Lane, queue_name
+from shoal.core.noise import NO_RULES, Watching, WatchingSetting
 from shoal.core.output import Output, OutputSettings, TablePlace, as_one_column, same_but_for_case
 from shoal.core.pagination import check_selector
 from shoal.core.pattern import BadPattern, compile_pattern
 from shoal.core.proxies import Proxies
 from shoal.core.redact import HEADER_NAME, HIDDEN, is_plain_header
+from shoal.core.revisit import Revisit
 from shoal.core.rules import read_rules
 from shoal.core.sitemaps import Since, Sitemaps
 from shoal.core.spidering import Params, SpiderName
@@ -127,6 +129,9 @@ class JobSpec(BaseModel):
     duplicates: DuplicatesSetting = None
     """Find pages that say what an earlier one says: `mark`, `skip`, which does not follow their links, or `distance`,
     `follow` and `items`. Not given: nobody looks."""
+    changes: WatchingSetting = None
+    """Compare its pages and items with those of an earlier run (`shoal changes`): `true`, or what does not count as a
+    change: `ignore`, `ignore_dates`, `content`, `key`, `ignore_fields`."""
     headers: dict[str, str] = Field(default_factory=dict, repr=False)
     """Sent with each request of the job; Authorization, Cookie and all others that browsers do not send to everybody
     only to trusted origins. Never shown."""
@@ -147,6 +152,18 @@ class JobSpec(BaseModel):
     keep: Keep | None = None
     """Remove the job with its data this long after its end: `30d`, at least `1h`, or `forever`. Not given: what the
     operator says."""
+    previous: str | None = Field(default=None, pattern=r"^[A-Za-z0-9]{1,40}$")
+    """The id of an earlier job, or `last`, the newest finished one of this name: what has not changed since is not
+    fetched again."""
+    revisit: Revisit = None
+    """Ask for each page as often as it changes: `true`, a span such as `1h..30d`, or `min` and `max`. Between the runs
+    a page that is not due is carried over without a request."""
+    max_age: Duration | None = None
+    """Use pages that were stored at most this long ago, by any job that fetched in the same manner: `1d`."""
+    recrawl: bool | None = None
+    """Write down where each page leads to, so that the next run need not read pages again that have not changed.
+    Implied by `previous`, `revisit` and `max_age`, and by a schedule, whose runs know the one before; with `false`
+    each of its runs fetches everything."""
     retries: int = Field(default=3, ge=0, le=20)
     """Tries after the first."""
     timeout: float = Field(default=30.0, gt=0, le=600)
@@ -181,7 +198,7 @@ class JobSpec(BaseModel):
 
     @field_validator(
         *("pages", "bytes", "seconds", "host_pages", "host_bytes", "host_seconds", "depth", "weight", "rate"),
-        *("parallel", "retries", "timeout", "max_body", "keep"),
+        *("parallel", "retries", "timeout", "max_body", "keep", "max_age"),
         mode="before",
     )
     @classmethod
@@ -243,6 +260,18 @@ class JobSpec(BaseModel):
             raise ValueError(as_one_column(*twins))
         return output
 
+    @field_validator("changes")
+    @classmethod
+    def _items_have_these_fields(cls, changes: Watching | None, info: ValidationInfo) -> Watching | None:
+        if changes is None or info.context == STORED or info.data.get("spider", "?"):
+            return changes
+        names = {*field_names(info.data.get("fields") or {}), *(info.data.get("formats") or ())}
+        for name in (*((changes.key,) if changes.key else ()), *changes.ignore_fields):
+            if name not in names:
+                there = f"it takes {', '.join(sorted(names))}" if names else "it takes no items"
+                raise ValueError(f"the job has no field {name[:100]!r}: {there}")
+        return changes
+
     @field_validator("next")
     @classmethod
     def _next_is_a_selector(cls, selector: str, info: ValidationInfo) -> str:
@@ -278,9 +307,29 @@ class JobSpec(BaseModel):
         return self.model_dump_json(include=set(TAKING), exclude_defaults=True) if self.takes_items else ""
 
     @property
+    def keeps_trail(self) -> bool:
+        """Is it written down where its pages lead to?"""
+        return bool(self.recrawl or self.previous or self.revisit or self.max_age)
+
+    @property
+    def knows_earlier(self) -> bool:
+        """Can there be an earlier page of what it fetches?"""
+        return bool(self.previous or self.max_age)
+
+    @property
     def takes_items(self) -> bool:
         """Are its results items, or just pages?"""
         return any(getattr(self, name) for name in EXTRACTION)
+
+    @property
+    def watching(self) -> Watching:
+        """What counts as a change, also of a job that says nothing."""
+        return self.changes or NO_RULES
+
+    @property
+    def noise(self) -> str:
+        """The rules by which digests of its pages are made, as one text; empty when nobody asks for digests."""
+        return self.watching.noise.pack() if self.changes is not None else ""
 
     @property
     def goes_on(self) -> bool:
