@@ -6,10 +6,11 @@ Nothing here waits for the web.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from shoal.core.job_order import JobOrder, Place
 from shoal.core.job_status import JobStatus
 from shoal.core.model import JobState
 from shoal.core.spec import JobSpec, read_spec
@@ -28,6 +29,7 @@ EDITABLE = (
     *("pages", "bytes", "seconds", "host_pages", "host_bytes", "host_seconds", "keep"),
 )
 """What can be changed while a job runs: what the frontier knows, what people call it, how long it is kept."""
+STATUSES_AT_ONCE = 500
 _AFTER_THE_END = ("name", "labels", "keep")
 
 
@@ -90,10 +92,37 @@ class Control:
 
     def jobs(self, limit: int = 50, wanted: JobFilter | None = None) -> list[JobRow]:
         """The last jobs, newest first, with their present state."""
-        rows = self._jobs.newest(limit, wanted)
-        living = [row.id for row in rows if not row.state.ended]
-        known = dict(zip(living, self._frontier.statuses(living), strict=True)) if living else {}
-        return [self._joined(row, known[row.id]) if row.id in known else row for row in rows]
+        return list(self._present(self._jobs.newest(limit, wanted)).values())
+
+    def jobs_in_order(self, limit: int, wanted: JobFilter, order: JobOrder) -> list[tuple[Place, JobRow]]:
+        """Jobs in somebody's order, each with its place; sums are those of the moment."""
+        found = self._jobs.ranked(limit, wanted, order)
+        if order.by.by_sums:
+            found += self._by_present_sums(limit, wanted, order)
+            return sorted(found, key=lambda each: each[0], reverse=not order.ascending)[:limit]
+        known = self._present([row for _, row in found])
+        return [(place, known[row.id]) for place, row in found]
+
+    def _by_present_sums(self, limit: int, wanted: JobFilter, order: JobOrder) -> list[tuple[Place, JobRow]]:
+        """The first ones of those that live."""
+        living = self._jobs.unended(wanted)
+        statuses = self._statuses([name for _, name in living])
+        places = [(order.value(statuses[name]), created_ms, name) for created_ms, name in living]
+        first = sorted(filter(order.goes_on_at, places), reverse=not order.ascending)[:limit]
+        rows = self._jobs.some([name for *_, name in first])
+        return [(place, self._joined(rows[place[2]], statuses[place[2]])) for place in first if place[2] in rows]
+
+    def _present(self, rows: Sequence[JobRow]) -> dict[str, JobRow]:
+        """Each with its present state."""
+        known = self._statuses([row.id for row in rows if not row.state.ended])
+        return {row.id: self._joined(row, known[row.id]) if row.id in known else row for row in rows}
+
+    def _statuses(self, names: Sequence[str]) -> dict[str, JobStatus | None]:
+        found: dict[str, JobStatus | None] = {}
+        for start in range(0, len(names), STATUSES_AT_ONCE):
+            some = names[start : start + STATUSES_AT_ONCE]
+            found |= zip(some, self._frontier.statuses(some), strict=True)
+        return found
 
     def status(self, job: str) -> JobStatus:
         """State and sums, from the frontier while the job lives there, else from the database."""

@@ -15,6 +15,8 @@
     │   ├── ArchiveUnavailable
     │   └── PlaceUnavailable  where results are delivered to: a folder, an object store, a table
     ├── RowRefused            the database works, and will never take this row
+    ├── Undelivered           a message did not reach whom it is for; carries the answer's code
+    ├── LenderGone            a job whose pages were to be used again was given up; carries which
     └── FetchError            one page could not be fetched; carries a stable reason
 
 A class's docstring is its default message. A message says what happened, where, and what to do now.
@@ -108,6 +110,23 @@ class PlaceUnavailable(Unavailable):
 
 class RowRefused(ShoalError):
     """The database does not take this row."""
+
+
+class Undelivered(ShoalError):
+    """The message did not arrive."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+        """What the other side answered; 0 when it did not."""
+
+
+class LenderGone(ShoalError):
+    """An earlier job, whose pages were to be used again, has been given up."""
+
+    def __init__(self, jobs: frozenset[str]) -> None:
+        super().__init__()
+        self.jobs = jobs
 
 
 class FetchError(ShoalError):

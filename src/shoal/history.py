@@ -48,6 +48,8 @@ MAX_JOBS = 10_000
 STATUSES_AT_ONCE = 500
 HOSTS_LOOKED_AT = 500
 """The last used."""
+COUNTED_NOW = 20_000
+"""New items that a chart counts while somebody waits for it; the next sample counts all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ class History:
         if status is None or not (row.state.ended or _is_whole(self._rebuild, row.id)):
             return None
         counted = self._store.counted([row.id]).get(row.id, ItemCount())
-        return job_sample(status, self._store.count_items(row.id, counted).items)
+        return job_sample(status, self._store.count_items(row.id, counted, COUNTED_NOW).items)
 
 
 def _window(since_ms: int, until_ms: int, points: int) -> Window:

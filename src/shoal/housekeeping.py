@@ -1,6 +1,6 @@
 """What nobody waits for, done a little at a time: submissions that were cut short, ends that were missed, data that was
-given up, jobs and limits that the frontier has lost, lists that grow; and what the reconciler and the retention have to
-do.
+given up, jobs and limits that the frontier has lost, lists that grow; slots of schedules; and what the reconciler and
+the retention have to do.
 
 A chore more is a line more in `chores`.
 """
@@ -28,8 +28,10 @@ from shoal.output.delivery import Deliverer
 from shoal.reconcile import Reconciler
 from shoal.recovery.recovery import Recovery
 from shoal.retention import Retention
+from shoal.schedules.schedules import Schedules
 from shoal.store.jobs import JobStore
 from shoal.store.ledger import TRIM_AT_ONCE, Ledger
+from shoal.webhooks.webhooks import Webhooks
 
 log = structlog.get_logger()
 
@@ -70,6 +72,8 @@ class Housekeeper:
     deliverer: Deliverer
     field_stats: FieldStats
     sampler: Sampler
+    schedules: Schedules
+    webhooks: Webhooks
 
     def chores(self) -> tuple[Chore, ...]:
         """All that is done, in this order."""
@@ -80,6 +84,7 @@ class Housekeeper:
             *self.reconciler.chores(),
             Chore("unknown_jobs", self._drop_unknown, DROP_EVERY),
             Chore("finalise", self._finalise),
+            *self.schedules.chores(),
             Chore("extractions", self.again.tend, TEND_EVERY),
             Chore("deliver", self.deliverer.start),
             Chore("expire", self.retention.expire, EXPIRE_EVERY),
@@ -89,6 +94,7 @@ class Housekeeper:
             *self.leftovers.chores(),
             *self.field_stats.chores(),
             *self.sampler.chores(),
+            *self.webhooks.chores(),
         )
 
     def tick(self) -> None:

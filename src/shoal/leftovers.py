@@ -1,5 +1,7 @@
 """Leftovers: archive folders, rows and keys of jobs that there are not, segments that no row points to; torn segments.
 
+Segments that later jobs borrow from stay with their folder, also when their own job is gone.
+
 A folder or a segment goes only when it has not been written for a day, only where the archive is this database's
 alone, and only when it was written since that is so: what was there before may be another database's.
 """
@@ -15,6 +17,7 @@ import structlog
 from shoal.chores import Chore, Repairs, Window
 from shoal.store.archive import ArchiveReader
 from shoal.store.folders import ArchiveFolders
+from shoal.store.loans import Loans
 from shoal.store.orphans import Orphans
 
 log = structlog.get_logger()
@@ -38,8 +41,11 @@ ROW_BATCHES = 40
 class Leftovers:
     """The chores that look for what nobody owns."""
 
-    def __init__(self, orphans: Orphans, folders: ArchiveFolders, archive: ArchiveReader, repairs: Repairs) -> None:
+    def __init__(
+        self, orphans: Orphans, loans: Loans, folders: ArchiveFolders, archive: ArchiveReader, repairs: Repairs
+    ) -> None:
         self._orphans = orphans
+        self._loans = loans
         self._folders = folders
         self._archive = archive
         self._repairs = repairs
@@ -77,7 +83,7 @@ class Leftovers:
             return
         owned = self._folders.owned()
         names = self._window.next(there)
-        unknown = set(self._orphans.unknown(names))
+        unknown = {job for job in self._orphans.unknown(names) if not self._loans.lends(job)}
         for job in unknown:
             newest, oldest = self._folders.idle(job)
             if newest >= UNTOUCHED and oldest <= owned:
@@ -95,7 +101,7 @@ class Leftovers:
         old = [file.key for file in files if file.key not in known]
         if not old:
             return False
-        known.update(self._orphans.segments_in_use(job))
+        known.update(self._orphans.segments_in_use(job), self._loans.segments_lent(job))
         now = time.monotonic()
         for key in old:
             if key in known:

@@ -1,7 +1,8 @@
 """Retention: jobs whose time has come, and the one way in which a job's data is removed.
 
 A job is given up first, which hides it from everybody; then its archive goes, its rows in batches, and last its own
-row. Whoever is interrupted in between leaves a job that is given up, and the next one goes on with it.
+row. Whoever is interrupted in between leaves a job that is given up, and the next one goes on with it. An archive that
+later jobs borrow from stays, and goes with the last of them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from shoal.store.ended import EndedJob, EndedJobs, Outdated
 from shoal.store.extractions import ExtractionStore
 from shoal.store.folders import ArchiveFolders
 from shoal.store.jobs import JobStore
+from shoal.store.loans import Loans
 from shoal.store.pages import PageStore
 
 log = structlog.get_logger()
@@ -37,6 +39,7 @@ class Stores:
     extractions: ExtractionStore
     archive: ArchiveReader
     folders: ArchiveFolders
+    loans: Loans
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +100,21 @@ class Retention:
                 self._frontier.cancel(job)
             return False
         self._stores.extractions.remove(job)  # who extracts from it writes nothing more
-        self._stores.archive.remove(job)
+        if not self._stores.loans.lends(job):
+            self._stores.archive.remove(job)
         if not any(self._stores.pages.remove(job) for _ in range(batches)):
             return False
         log.info("job_removed", job=job, request_id=self._stores.jobs.request_id(job))
+        lenders = self._stores.loans.lenders_of(job)
         self._stores.jobs.remove(job)
+        for lender in lenders:
+            self._let_go(lender)
         return True
+
+    def _let_go(self, lender: str) -> None:
+        """The archive of a job that is gone goes with the last that has borrowed from it."""
+        if self._stores.jobs.is_gone(lender) and not self._stores.loans.lends(lender):
+            self._stores.archive.remove(lender)
 
 
 def _now_ms() -> int:

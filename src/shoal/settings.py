@@ -12,10 +12,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from shoal import __version__
 from shoal.core.egress import Egress
+from shoal.core.mail import MailServer
 from shoal.core.manners import Manners
 from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE, is_for_browser
 from shoal.core.output import Allowed
 from shoal.core.values import RateText
+from shoal.core.webhook import is_address
 from shoal.errors import InputError
 from shoal.spiders.finder import is_file, split_sources
 
@@ -151,6 +153,12 @@ class Settings(BaseModel):
     """Networks and addresses that are never asked, whatever is allowed."""
     outputs: str = ""
     """Where jobs that come over the API may deliver to, and below: `s3://bucket/team/,file:///srv/exports/`."""
+    smtp_url: str = Field(default="", repr=False)
+    """The mail server for webhooks that are mail addresses: smtps://user:password@mail.example:465. Unset: no mail."""
+    mail_from: str = ""
+    """The address that this mail is from."""
+    mail_domains: str = ""
+    """Where mail may go for webhooks that come over the API: `example.org,example.com`."""
     ledger_days: int = Field(default=14, ge=0, le=3650)
     """The ledger keeps who was asked when for so long; 0 keeps none."""
     ledger_rows: int = Field(default=5_000_000, ge=1_000)
@@ -178,6 +186,21 @@ class Settings(BaseModel):
     @classmethod
     def _outputs_parse(cls, text: str) -> str:
         Allowed.read(text)
+        return text
+
+    @field_validator("smtp_url")
+    @classmethod
+    def _mail_server_parses(cls, text: str) -> str:
+        MailServer.read(text)
+        return text
+
+    @field_validator("mail_from")
+    @classmethod
+    def _sender_is_an_address(cls, text: str, info: ValidationInfo) -> str:
+        if text and not is_address(text):
+            raise ValueError("write one plain mail address, such as shoal@example.org")
+        if not text and info.data.get("smtp_url"):
+            raise ValueError("SHOAL_SMTP_URL needs an address that mail is from, such as shoal@example.org")
         return text
 
     @field_validator("home", "archive_dir", "hosts_file", "proxies_file", "log_file")
@@ -249,6 +272,14 @@ class Settings(BaseModel):
     @property
     def allowed_outputs(self) -> Allowed:
         return Allowed.read(self.outputs)
+
+    @property
+    def mail_server(self) -> MailServer | None:
+        return MailServer.read(self.smtp_url)
+
+    @property
+    def mail_domain_names(self) -> frozenset[str]:
+        return frozenset(filter(None, (name.strip().lower() for name in self.mail_domains.split(","))))
 
     @property
     def processes(self) -> int:

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 
 from shoal.core.fleet import QueueDepth, WorkerBeat
 from shoal.core.job_status import JobStatus
-from shoal.core.model import Engine, JobState, queue_name
+from shoal.core.model import CONTROL_QUEUE, Engine, JobState, queue_name
 from shoal.core.spec import JobSpec
 from shoal.core.trouble import explain
 from shoal.wiring import Platform
 
 LOOK_AT = 50
+KEPT_WITHIN_S = 60.0
+"""Whoever keeps house takes a sample every few seconds."""
 
 
 def waits_of(platform: Platform, status: JobStatus) -> str | None:
@@ -53,3 +55,15 @@ def unserved(spec: JobSpec, beats: Iterable[WorkerBeat], depths: Iterable[QueueD
 def nobody_works(platform: Platform, status: JobStatus) -> bool:
     """Does the job run on paper only, since no worker has shown itself lately?"""
     return status.state is JobState.RUNNING and not platform.watch.workers()
+
+
+def nobody_keeps_house(platform: Platform) -> str | None:
+    """Why slots of schedules would pass unnoticed: nobody serves `control`, or no beat calls for it."""
+    since = [beat.started_ms for beat in platform.watch.workers() if CONTROL_QUEUE in beat.queues]
+    if not since:
+        return "no worker serves control, so nothing is started: shoal up, or shoal worker --queues control --beat"
+    age = platform.history.age_s()
+    began_s = (platform.history.now_ms() - max(since)) / 1_000
+    if (age is None or age > KEPT_WITHIN_S) and began_s > KEPT_WITHIN_S:  # who has just begun has had no call so far
+        return "no beat calls for the housekeeping, so nothing is started: shoal beat, or shoal worker --beat"
+    return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,11 +12,13 @@ from sqlalchemy.engine import Engine
 
 from shoal import spans
 from shoal.again.again import Again
+from shoal.changes.changes import Changes
+from shoal.changes.telling import ToldChanges
 from shoal.chores import Repairs
 from shoal.control import Control, Ending
 from shoal.core.spec import JobSpec
 from shoal.embedded import hold_embedded
-from shoal.errors import RedisUnavailable, StoreUnavailable
+from shoal.errors import BadSpec, RedisUnavailable, StoreUnavailable
 from shoal.explain.explainer import Explainer
 from shoal.field_stats import FieldStats
 from shoal.frontier.frontier import Frontier
@@ -33,12 +35,18 @@ from shoal.intake.replay import Replays
 from shoal.intake.ring import Ring
 from shoal.leftovers import Leftovers
 from shoal.output.delivery import Deliverer, contract_kept
+from shoal.proxy_pools import pools_of
 from shoal.reconcile import Reconciler
 from shoal.recovery.recovery import Recovery
 from shoal.recovery.way_back import WayBack
 from shoal.redis_check import check_broker, check_redis
 from shoal.redis_url import RedisUrls
 from shoal.retention import Retention, Stores
+from shoal.schedules.book import Book
+from shoal.schedules.planner import Planner
+from shoal.schedules.schedules import Schedules
+from shoal.schedules.starter import Check, Starter
+from shoal.schedules.starter import Stores as ScheduleStores
 from shoal.settings import Settings
 from shoal.spiders.finder import use as use_spiders
 from shoal.store.archive import ArchiveReader
@@ -53,11 +61,17 @@ from shoal.store.history import HistoryStore
 from shoal.store.host_limits import HostLimits
 from shoal.store.jobs import JobRow, JobStore
 from shoal.store.ledger import Ledger
+from shoal.store.loans import Loans
 from shoal.store.orphans import Orphans, owner_of
 from shoal.store.pages import PageStore
 from shoal.store.robots import RobotsStore
+from shoal.store.run_pages import RunPages
+from shoal.store.schedule_runs import RunStore
+from shoal.store.schedules import ScheduleStore
 from shoal.store.tallies import Tallies
 from shoal.store.traces import Traces
+from shoal.webhooks.assembly import Parts, make_webhooks
+from shoal.webhooks.webhooks import Webhooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +102,9 @@ class Platform:
     history: History
     whereabouts: Whereabouts
     explainer: Explainer
+    schedules: Schedules
+    webhooks: Webhooks
+    changes: Changes
 
     @classmethod
     def open(cls, settings: Settings, frontier: Frontier, ring: Ring, *, durable: bool = False) -> Platform:
@@ -112,44 +129,46 @@ class Platform:
         control = Control(frontier, jobs, pages, intake, ending, ring)
         hosts = Hosts(frontier, watch, HostLimits(engine), HostFile(settings.hosts_file))
         ledger, keeping = Ledger(engine), Keeping(timedelta(days=settings.ledger_days), settings.ledger_rows)
-        ended = EndedJobs(engine)
+        ended, loans = EndedJobs(engine), Loans(engine)
         folders = ArchiveFolders(settings.archive_path, owner_of(settings.sql_url, settings.archive_path))
-        keep = timedelta(days=settings.keep_days) if settings.keep_days else None
-        retention = Retention(frontier, ending, Stores(jobs, ended, pages, extractions, archive, folders), keep)
+        stores = Stores(jobs, ended, pages, extractions, archive, folders, loans)
+        retention = Retention(frontier, ending, stores, _kept_for(settings))
         reconciler = Reconciler(frontier, watch, pages, ended, ending, ring, lambda job: way.begin(job, force=True))
-        leftovers = Leftovers(Orphans(engine), folders, archive, Repairs(frontier.audit))
+        leftovers = Leftovers(Orphans(engine), loans, folders, archive, Repairs(frontier.audit))
         deliveries = Deliveries(engine)
         deliverer = _deliverer(settings, frontier, jobs, pages, extractions, deliveries)
         field_stats = FieldStats(frontier, jobs, pages, Tallies(engine))
         whereabouts = Whereabouts.at(redis_urls(settings).frontier, settings.prefix)
         explainer = Explainer(Traces(engine), whereabouts, RobotsStore(engine), extractions, hosts, watch)
+        schedules = _schedules(settings, engine, frontier, intake, control)
+        changes = Changes(jobs, pages, RunPages(engine), extractions, archive)
+        webhooks = make_webhooks(_webhook_parts(settings, frontier), engine, pages, ToldChanges(jobs, changes))
         housekeeper = Housekeeper(
             *(frontier, jobs, intake, ending, hosts, ledger, keeping, recovery, reconciler, leftovers, retention),
             *(again, deliverer),
             field_stats,
             Sampler(frontier, watch, rebuild, samples, settings.history_rows),
+            schedules,
+            webhooks,
         )
         return cls(
             *(settings, engine, frontier, jobs, pages, extractions, again, archive),
             *(watch, intake, ending, control, hosts, ledger),
-            retention,
-            housekeeper,
-            rebuild,
-            recovery,
-            deliveries,
-            deliverer,
-            field_stats,
-            History(frontier, rebuild, samples),
-            whereabouts,
-            explainer,
+            *(retention, housekeeper, rebuild, recovery, deliveries, deliverer, field_stats),
+            *(History(frontier, rebuild, samples), whereabouts, explainer, schedules, webhooks, changes),
         )
 
     def close(self) -> None:
+        spans.flush()
         self.frontier.close_connections()
         self.watch.close_connections()
         self.whereabouts.close_connections()
         self.rebuild.close_connections()
         self.engine.dispose()
+
+
+def _kept_for(settings: Settings) -> timedelta | None:
+    return timedelta(days=settings.keep_days) if settings.keep_days else None
 
 
 def _deliverer(
@@ -165,6 +184,46 @@ def _deliverer(
 
     bounds = (settings.allowed_outputs, contract_kept(pages, spec_of), spec_of)
     return Deliverer(jobs, pages, deliveries, frontier.audit.now_ms, *bounds)
+
+
+def _schedules(settings: Settings, engine: Engine, frontier: Frontier, intake: Intake, control: Control) -> Schedules:
+    clock, check = schedule_clock(frontier), _check_of(settings)
+    stores = ScheduleStores(ScheduleStore(engine), RunStore(engine), JobStore(engine), HistoryStore(engine))
+    return Schedules(
+        Book(stores.schedules, stores.runs, intake, clock, check),
+        Planner(stores.schedules, stores.runs, clock, frontier.audit.count_runs),
+        Starter(stores, intake, control, clock, check, frontier.audit),
+        stores.schedules,
+        stores.runs,
+    )
+
+
+def schedule_clock(frontier: Frontier) -> Callable[[], int]:
+    """Redis' clock, so that all who keep house agree on what is due."""
+    return frontier.audit.now_ms
+
+
+def _check_of(settings: Settings) -> Check:
+    """What else a job of a schedule needs to be there: its pool of proxies, the operator's word on its output."""
+
+    def check(spec: JobSpec, allowed: str) -> None:
+        pools_of(settings.proxies_file).check(spec.proxies)
+        if allowed and spec.output and (why := settings.allowed_outputs.refuses(spec.output.place)):
+            raise BadSpec(f"output: {why}", field="output.to")
+
+    return check
+
+
+def _webhook_parts(settings: Settings, frontier: Frontier) -> Parts:
+    return Parts(
+        user_agent=settings.user_agent,
+        egress=settings.egress,
+        mail_server=settings.mail_server,
+        mail_from=settings.mail_from,
+        mail_domains=settings.mail_domain_names,
+        now_ms=frontier.audit.now_ms,
+        count=frontier.audit.count_webhook,
+    )
 
 
 @contextmanager

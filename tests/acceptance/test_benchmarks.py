@@ -20,6 +20,7 @@ API = {
     "busy": ("`GET /jobs/{id}` during a crawl, p99", "`POST /jobs` with 10 URLs during a crawl, p99"),
     "listeners": ("CPU of the API with 20 listeners",),
     "cursor": ("2,000 pages read by cursor on SQLite: rows missed",),
+    "first-view": ("first view of a job with 2,000 pages",),
     "killed": ("12 submissions under kill -9 of the API: promised jobs lost",),
 }
 POLITENESS = {
@@ -86,6 +87,17 @@ def test_the_short_benchmark_of_data_measures_memory_and_fields() -> None:
     ended = _bench("data", "--only", "export", "--only", "fields")
     shown = " ".join(ended.stdout.split())
     for figure in ("items to parquet: rise of memory", "items to csv: rise of memory", "links and 10 fields of a page"):
+        assert figure in shown, ended.stdout
+
+
+def test_the_short_benchmark_over_time_measures_recrawls_and_a_crawl_beside_bad_receivers() -> None:
+    ended = _bench("over_time")
+    shown = " ".join(ended.stdout.split())
+    for figure in (
+        "unchanged pages: against the first crawl",
+        "recrawl: bytes on the wire",
+        "a crawl beside receivers that hang and are slow",
+    ):
         assert figure in shown, ended.stdout
 
 

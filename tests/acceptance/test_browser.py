@@ -171,7 +171,9 @@ def _without_browser(shoal: Shoal, folder: Path, how: str) -> Shoal:
 
 
 MESSAGES = {"set": "SHOAL_BROWSER is '/nonexistent'", "none": NO_BROWSER}
-needs_a_bare_machine = pytest.mark.skipif(sys.platform == "darwin", reason="browsers are not found by the PATH there")
+needs_a_bare_machine = pytest.mark.skipif(
+    sys.platform == "darwin", reason="macOS has browsers in its own folders: an empty PATH and HOME do not hide them"
+)
 
 
 @needs_a_bare_machine

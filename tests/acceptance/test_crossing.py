@@ -9,10 +9,17 @@ from typing import Any
 import pytest
 
 from tests.range.__main__ import HOSTS, PRIVATE
-from tests.range.crossing import ANSWERS, MAPS, PLACES, PROXIES, REDIRECTS, ROBOTS
+from tests.range.crossing import ANSWERS, MAPS, PLACES, PROXIES, REDIRECTS, ROBOTS, TURNING
 from tests.range.network import run_in_namespace
 
-PATHS = ("start", "link", "redirect", "robots", "sitemap", "dns", "proxy", *(f"through {pool}" for pool in PROXIES))
+PATHS = (
+    *("start", "link", "redirect", "robots", "sitemap", "dns", "webhook", "proxy"),
+    *(f"through {pool}" for pool in PROXIES),
+)
+WEBHOOKS = {
+    *("webhook", "webhooks", "webhook_view", "webhook_schemas", "v0012_webhooks"),
+    *("webhook_tables", "webhook_rows", "webhook_messages", "webhook_cursors"),
+}
 SOURCE = Path(__file__).parent.parent.parent / "src" / "shoal"
 BROWSERS_PATHS = Path(__file__).parent.parent / "contract" / "render" / "test_browser_egress.py"
 
@@ -53,6 +60,16 @@ def test_all_places_were_tried_over_each_path(found: dict[str, Any]) -> None:
     assert names == ["blocked_address"] * len(PRIVATE) + ["200"] * len(PRIVATE)  # over the address that may be asked
 
 
+def test_webhooks_were_tried_everywhere_and_arrived_where_they_may(found: dict[str, Any]) -> None:
+    path = found["paths"]["webhook"]
+    said: list[str] = path["refused"]
+    assert len(said) == path["jobs"] == len(PLACES) + len(REDIRECTS) + len(ANSWERS) + len(TURNING)
+    of_places = {text.split(" ", 2)[1]: text.split(" ", 2)[2] for text in said}
+    assert {of_places[url].partition(":")[0] for url in ANSWERS[: len(PRIVATE)]} == {"blocked_address"}
+    assert all("redirects are not followed" in of_places[url] or not of_places[url] for url in REDIRECTS)
+    assert any("redirects are not followed" in of_places[url] for url in REDIRECTS)
+
+
 @pytest.mark.parametrize("pool", PROXIES)
 def test_through_a_proxy_likewise(pool: str, found: dict[str, Any]) -> None:
     path = found["paths"][f"through {pool}"]
@@ -70,13 +87,10 @@ def test_proxies_are_asked_for_nothing_that_is_forbidden(found: dict[str, Any]) 
 
 
 def test_whoever_writes_another_path_out_crosses_it_here() -> None:
-    """Webhooks fetch as well, once they are there: then they belong among the paths above, as sitemaps do.
-
-    What a browser tries is tried where a real one runs behind the gate.
-    """
+    """What a browser tries is tried where a real one runs behind the gate."""
     words = ("sitemap", "webhook", "callback")
     modules = {path.stem for path in SOURCE.rglob("*.py")} | {path.name for path in SOURCE.rglob("*") if path.is_dir()}
-    assert {name for name in modules if any(word in name for word in words)} == {"sitemaps"}
+    assert {name for name in modules if any(word in name for word in words)} == {"sitemaps", *WEBHOOKS}
     assert BROWSERS_PATHS.is_file()
     files = [path.stem for path in SOURCE.rglob("*.py") if path.parent.name != "versions"]
     rendering = {name for name in files if "browser" in name or "render" in name}

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import expect
 
 from tests.acceptance.test_up import ask, running_up
 from tests.browsers import browser_path
 from tests.command import Shoal
+from tests.receiver import Reply as AnswerOfReceiver
+from tests.receiver import a_receiver
 from tests.site.reply import NOT_FOUND, Reply, page, plain
 from tests.site.server import Server, serve
+from tests.windows import a_window
 
 __all__ = ["browser_path"]
 
 EVIL = "<script>window.hit=1</script><img src=x onerror=window.hit=2><a href=javascript:window.hit=3>x</a>"
 PAGES = 60
-SOON_MS = 30_000
 
 
 class Shop:
@@ -46,29 +47,8 @@ def shop() -> Generator[Server]:
         yield server
 
 
-@contextmanager
-def _browser(executable: str, url: str) -> Generator[Page]:
-    """A browser that fails the test when a page of ours has an error, asks elsewhere, or runs what it was shown."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        context = browser.new_context(base_url=url, viewport={"width": 1280, "height": 900})
-        context.set_default_timeout(SOON_MS)
-        expect.set_options(timeout=SOON_MS)
-        shown = context.new_page()
-        faults: list[str] = []
-        shown.on("pageerror", lambda error: faults.append(str(error)))
-        shown.on("console", lambda line: faults.append(line.text) if "Content Security" in line.text else None)
-        shown.on("request", lambda request: None if request.url.startswith(url) else faults.append(request.url))
-        try:
-            yield shown
-            assert shown.evaluate("window.hit") is None
-            assert not faults
-        finally:
-            browser.close()
-
-
 def test_a_job_from_its_form_to_a_replayed_dead_letter(shoal: Shoal, shop: Server, browser_path: str) -> None:
-    with running_up(shoal, "--workers", "1") as (_, url), _browser(browser_path, url) as shown:
+    with running_up(shoal, "--workers", "1") as (_, url), a_window(browser_path, url) as shown:
         shown.goto("/#/new")
         shown.get_by_label("URLs, one a line").fill(shop.url)
         shown.get_by_label("Name", exact=True).fill(EVIL)
@@ -124,7 +104,7 @@ def test_each_view_shows_what_there_is_in_the_dark_and_on_a_phone(
     with running_up(shoal, "--workers", "1") as (_, url):
         job = ask(f"{url}/api/v1/jobs", {"urls": [shop.url], "name": EVIL, "rate": 1, "fields": {"t": "h1"}})["id"]
         for options in ({"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 800}}):
-            with _browser(browser_path, url) as shown:
+            with a_window(browser_path, url) as shown:
                 shown.emulate_media(color_scheme="dark" if "color_scheme" in options else "light")
                 shown.set_viewport_size(options.get("viewport") or {"width": 1280, "height": 900})  # type: ignore[arg-type]
                 shown.goto("/")
@@ -144,7 +124,10 @@ def test_each_view_shows_what_there_is_in_the_dark_and_on_a_phone(
 
 def test_a_key_logs_in_sees_what_its_scopes_allow_and_logs_out(shoal: Shoal, shop: Server, browser_path: str) -> None:
     key = shoal.run("keys", "create", "--scope", "read", "--label", "reader", "--json").json["key"]
-    with running_up(shoal, "--workers", "1") as (_, url), _browser(browser_path, url) as shown:
+    tenants = shoal.run("keys", "create", "--scope", "read", "--tenant", "acme", "--label", "acme", "--json").json[
+        "key"
+    ]
+    with running_up(shoal, "--workers", "1") as (_, url), a_window(browser_path, url) as shown:
         shown.goto("/#/hosts")
         shown.get_by_label("API key").fill("shoal_nobody0000_" + "x" * 43)
         shown.keyboard.press("Enter")
@@ -153,7 +136,7 @@ def test_a_key_logs_in_sees_what_its_scopes_allow_and_logs_out(shoal: Shoal, sho
         shown.get_by_role("button", name="Log in").click()
         expect(shown.get_by_role("status").first).to_contain_text("needs the scope admin")
         views = shown.get_by_role("navigation", name="Views").get_by_role("link")
-        expect(views).to_have_text(["Overview", "Jobs"])
+        expect(views).to_have_text(["Overview", "Jobs", "Schedules", "Webhooks"])
         assert "shoal_" not in shown.evaluate("document.cookie + JSON.stringify(localStorage)")
         shown.reload()
         views.nth(1).click()
@@ -162,11 +145,17 @@ def test_a_key_logs_in_sees_what_its_scopes_allow_and_logs_out(shoal: Shoal, sho
         expect(shown.get_by_label("API key")).to_be_focused()
         shown.goto("/#/jobs")
         expect(shown.get_by_label("API key")).to_be_visible()
+        shown.goto("/#/")
+        shown.get_by_label("API key").fill(tenants)
+        shown.keyboard.press("Enter")
+        expect(shown.get_by_role("heading", level=1)).to_have_text("Jobs")  # the overview is of all tenants together
+        expect(views).to_have_text(["Jobs", "Schedules", "Webhooks"])
+        expect(shown.get_by_role("alert")).to_have_count(0)
 
 
 def test_everything_can_be_reached_and_named_without_a_mouse(shoal: Shoal, shop: Server, browser_path: str) -> None:
-    with running_up(shoal, "--workers", "1") as (_, url), _browser(browser_path, url) as shown:
-        for view in ("/#/", "/#/jobs", "/#/hosts", "/#/workers", "/#/new"):
+    with running_up(shoal, "--workers", "1") as (_, url), a_window(browser_path, url) as shown:
+        for view in ("/#/", "/#/jobs", "/#/schedules", "/#/hosts", "/#/workers", "/#/webhooks", "/#/new"):
             shown.goto(view)
             expect(shown.get_by_role("heading", level=1)).to_be_visible()
             assert shown.evaluate(_NAMELESS) == [], view
@@ -179,6 +168,37 @@ def test_everything_can_be_reached_and_named_without_a_mouse(shoal: Shoal, shop:
         shown.keyboard.press("g")
         shown.keyboard.press("j")
         expect(shown.get_by_role("heading", level=1)).to_have_text("Jobs")
+
+
+def test_a_webhook_is_added_tried_paused_and_its_delivery_sent_again(shoal: Shoal, browser_path: str) -> None:
+    with (
+        a_receiver() as receiver,
+        running_up(shoal, "--workers", "1") as (_, url),
+        a_window(browser_path, url) as shown,
+    ):
+        receiver.replies(AnswerOfReceiver(500, body=EVIL.encode()), AnswerOfReceiver())
+        shown.goto("/#/webhooks")
+        shown.get_by_label("URL").fill(receiver.link())
+        shown.get_by_label("Name", exact=True).fill("here")
+        shown.get_by_role("button", name="Add").click()
+        expect(shown.get_by_text("whsec_")).to_be_visible()
+        row = shown.locator("tbody tr", has_text=f"127.0.0.1:{receiver.port}")
+        expect(row).to_contain_text("enabled")
+        row.get_by_role("button", name="Test").click()
+        expect(shown.get_by_role("status").get_by_text("here: http_500")).to_be_visible()
+        sent = shown.locator("tbody tr", has_text="ping")
+        expect(sent).to_contain_text("failed")
+        sent.get_by_role("button", name="Send again").click()
+        expect(sent).to_contain_text("delivered")
+        sent.get_by_role("link").click()
+        expect(shown.locator("tbody tr").first).to_contain_text("window.hit=1")
+        expect(shown.locator("tbody tr").nth(1)).to_contain_text("200")
+        assert len({came.id for came in receiver.received}) == 1
+        shown.goto("/#/webhooks")
+        row.get_by_role("button", name="Pause").click()
+        expect(row).to_contain_text("paused")
+        row.get_by_role("button", name="Resume").click()
+        expect(row).to_contain_text("enabled")
 
 
 _NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, button, a, svg[role=img]")]

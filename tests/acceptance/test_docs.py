@@ -28,7 +28,9 @@ from typing import Any
 import pytest
 import yaml
 
+from shoal.cli.jobfile import SCHEDULE
 from shoal.core.spec import read_spec
+from shoal.schedules.book import read_timing
 from tests.command import Done, Shoal, a_home, end
 from tests.conftest import lack
 from tests.documents import RUN, RUN_BESIDE_UP, Block, marked_blocks
@@ -118,8 +120,11 @@ def test_commands_do_what_the_text_says(block: Block, reader: Reader) -> None:
 
 @_each("yaml")
 def test_job_files_are_valid(block: Block) -> None:
-    spec = read_spec(yaml.safe_load(block.text), block.place)
+    values = yaml.safe_load(block.text)
+    timing = values.pop(SCHEDULE, None)
+    spec = read_spec(values, block.place)
     assert spec.urls
+    assert timing is None or read_timing(timing).cron
 
 
 def test_a_job_file_is_crawled_by_workers_of_its_own(reader: Reader) -> None:

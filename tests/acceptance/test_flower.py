@@ -6,6 +6,7 @@ import base64
 import importlib.util
 import json
 import signal
+import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -17,6 +18,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from tests import servers
 from tests.command import Shoal, end
 from tests.conftest import lack
 from tests.site.generated import LinkedSite
@@ -91,6 +93,31 @@ def test_nobody_is_let_in_without_the_password(shoal: Shoal) -> None:
             answers = [_ask(told["url"], path, login)[0] for login in ("", "shoal:wrong", f"shoal:{told['password']}")]
             assert answers == [401, 401, 200], path
         assert _ask(told["url"], "/metrics")[0] == 404
+
+
+def test_an_address_that_is_not_of_this_machine_is_told_with_its_flag(shoal: Shoal) -> None:
+    done = shoal.run("flower", "--host", "192.0.2.1", "--port", "0")
+    assert done.code == 1
+    assert "cannot listen on 192.0.2.1" in done.err
+    assert "--host" in done.err
+
+
+def test_it_ends_at_once_when_the_broker_has_gone(shoal: Shoal) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with servers.running_with(servers.valkey(), "--port", str(port)):
+        running = _flower(Shoal(shoal.home, (("SHOAL_REDIS_URL", f"redis://127.0.0.1:{port}"),)))
+        process, told = running.__enter__()
+        assert _ask(told["url"], "/broker", f"{told['user']}:{told['password']}")[0] == 200
+    try:
+        login = f"{told['user']}:{told['password']}"
+        assert _ask(told["url"], "/", login)[0] == 200
+        _ask(told["url"], "/broker", login)  # which asks the broker, and begins to wait for it
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+    finally:
+        running.__exit__(None, None, None)
 
 
 def test_a_password_that_is_set_is_not_shown(shoal: Shoal) -> None:

@@ -37,6 +37,38 @@ def test_a_crawl_in_the_foreground_has_a_history_that_adds_up_to_its_sums(shoal:
     seen = {point.last.counters["pages"] for point in points if point.last and point.last.counters}
     assert len(seen) > 2  # it was looked at on its way, not only at its end
     assert any(point.rates and point.rates["pages"] > 0 for point in fleet)
+    _check_the_command(shoal, row.id)
+
+
+def _check_the_command(shoal: Shoal, job: str) -> None:
+    """It draws the same for people, and tells programs what the API tells."""
+    told = shoal.run("history", job, "--json").json
+    assert sum((each["pages_per_s"] or 0) * each["covered_s"] for each in told["points"]) == pytest.approx(
+        PAGES, abs=0.1
+    )
+    drawn = shoal.run("history", job[:5]).out.splitlines()
+    assert drawn[0].startswith(f"job {job} (finished), ")
+    (pages,) = (line for line in drawn if line.startswith("  pages/s "))
+    assert pages.endswith(f"in all {PAGES}")
+    assert drawn[-1].split()[-2:] == [str(PAGES), "0"]
+    assert shoal.run("history").out.startswith("everything together, ")
+    before = shoal.run("history", "--since", "6d", "--until", "5d")
+    assert (before.code, len(before.out.splitlines()), "nobody looked" in before.err) == (0, 1, True)
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (("nosuchjob",), 1, "there is no job"),
+        (("--since", "soon"), 2, "--since 'soon': write an age"),
+        (("--since", "2999-01-01"), 2, "--since must be before now"),
+        (("--since", "1h", "--until", "2h"), 2, "--since 1h is not before --until 2h"),
+        (("--points", "1"), 2, "--points"),
+    ],
+)
+def test_a_history_that_cannot_be_had_is_an_error(shoal: Shoal, args: tuple[str, ...], code: int, says: str) -> None:
+    done = shoal.run("history", *args)
+    assert (done.code, done.out, says in done.err) == (code, "", True), done.err
 
 
 def test_charts_of_a_job_and_of_the_fleet_are_had_over_http(shoal: Shoal) -> None:

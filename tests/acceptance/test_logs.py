@@ -109,6 +109,23 @@ def test_logs_are_followed_from_before_there_are_any(shoal: Shoal, tmp_path: Pat
     assert sorted(followed, key=_when) == sorted(_lines(shoal), key=_when)
 
 
+def test_who_has_read_enough_has_made_no_mistake(shoal: Shoal, tmp_path: Path) -> None:
+    """`shoal logs | head -1` ends well, also in a shell that looks at every command of a pipe."""
+    line = {"event": "page_cut", "level": "info", "timestamp": "2026-11-16T03:00:00.5Z", "text": "x" * 1_000}
+    (tmp_path / "other.log").write_text(f"{json.dumps(line)}\n" * 2_000)
+    reader = shoal.start("logs", "--folder", str(tmp_path), "-n", "0", "--json")
+    assert reader.stdout is not None
+    assert reader.stderr is not None
+    try:
+        assert json.loads(reader.stdout.readline()) == line
+        reader.stdout.close()
+        assert reader.wait(timeout=30) == 0
+        assert reader.stderr.read() == ""
+    finally:
+        reader.kill()
+        reader.stderr.close()
+
+
 def test_a_log_that_is_full_is_put_aside_while_processes_write_to_it(shoal: Shoal, tmp_path: Path) -> None:
     """With all lines written, some hundred kilobytes of them, no more than four files of ten remain."""
     small = Shoal(shoal.home, (*shoal.extra, ("SHOAL_LOG_MEGABYTES", "0.01"), ("SHOAL_LOG_LINES", "0")))

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import shoal.changes.pages as changed_pages
 from shoal import log_file, log_limit, settings
+from shoal.changes import text_diff
 from shoal.cli import log_files
 from shoal.core import (
     browsing,
     convert,
     expressions,
     field,
+    happening,
     json_text,
     likeness,
+    message_template,
+    noise,
     output,
     pagination,
     pattern,
+    reuse,
     rules,
+    schedule,
     spidering,
     template,
     url,
+    webhook,
 )
 from shoal.core.browsing import Browsing
 from shoal.core.spec import JobSpec
@@ -28,8 +36,10 @@ from shoal.fetch import answers, decode, guard, http, lookups
 from shoal.frontier import whereabouts
 from shoal.output import delivery, owner, runs
 from shoal.render import actions, deadline, notebook, port, request_head, shots, traffic
+from shoal.schedules import book
 from shoal.spiders import follow, run
-from shoal.store import traces
+from shoal.store import earlier, schedule_runs, schedules, traces, webhook_messages
+from shoal.webhooks import carrier, letters, mail, page_changes, postman, sources, webhooks
 from shoal.worker import reader, reading
 from tests.documents import table
 
@@ -43,6 +53,9 @@ DELIVERING = (output, delivery, owner, runs)
 SPIDERS = (spidering, follow, run)
 LOGGING = (log_file, log_files, log_limit, settings)
 TRACING = (traces, whereabouts)
+WEBHOOKS = (happening, message_template, webhook, carrier, letters, mail, postman, sources, webhooks, webhook_messages)
+SCHEDULES = (schedule, book, schedules, schedule_runs)
+KNOWING_EARLIER = (reuse, earlier, noise, changed_pages, text_diff, page_changes)
 MODULES = (
     *LOGGING,
     *LISTING,
@@ -57,6 +70,9 @@ MODULES = (
     *RENDERING,
     *DELIVERING,
     *TRACING,
+    *WEBHOOKS,
+    *SCHEDULES,
+    *KNOWING_EARLIER,
 )
 
 

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
+from tests.conftest import lack
 from tests.documents import REPOSITORY, plain, table
 
 METRICS = "docs/guides/metrics.md"
@@ -45,7 +45,7 @@ def _used(expression: str) -> set[str]:
 
 def _promtool() -> str:
     found = shutil.which("promtool") or shutil.which("promtool", path=str(Path(sys.prefix) / "tools"))
-    return found or pytest.skip("there is no promtool (scripts/get-services gets it on Debian)")
+    return found or lack("there is no promtool (scripts/get-services gets it on Debian)")
 
 
 def _run(*args: str | Path) -> None:

@@ -28,8 +28,9 @@ from shoal.core.host_status import HostStatus
 from shoal.core.job_status import Counters
 from shoal.core.model import Outcome
 from shoal.core.retry import NOT_ASKED, RETRIED_REASONS, RetryPolicy
+from shoal.core.reuse import REUSED
 from shoal.core.spec import JobSpec
-from shoal.core.trouble import Need, Trouble
+from shoal.core.trouble import Trouble
 from shoal.core.url import MAX_URL_CHARS, parse
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.keys import KEYS
@@ -134,7 +135,7 @@ def test_the_urls_guide_tells_the_truth() -> None:
 
 def _known_reasons() -> set[str]:
     """Every reason that the source can give; those with a status as `http_`."""
-    found = {*RETRIED_REASONS, *NOT_ASKED}
+    found = {*RETRIED_REASONS, *NOT_ASKED, *REUSED}
     found |= {name for text in _lua() for name in re.findall(r"'(?:filtered:)?(over_\w+)'", text)}
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -229,7 +230,7 @@ def _scope(endpoint: str) -> str:
     if endpoint in auth.OPEN:
         return "none"
     needed = auth.RULES[endpoint]
-    return needed.value if needed else "any"
+    return (needed.value if needed else "any") + (", fleet" if endpoint in auth.OF_ALL_TENANTS else "")
 
 
 def test_the_api_guide_explains_every_status_that_the_api_describes(api: Flask) -> None:
@@ -303,8 +304,8 @@ class StillWatch(Watch):
     def queues(self) -> list[QueueDepth]:
         return [QueueDepth("http.high", 1, 1, 1, 1)]
 
-    def stats(self) -> dict[str, int]:
-        return {"done": 1, "dead:http_404": 1, "repaired:leases": 1}
+    def counted(self) -> dict[str, int]:
+        return {"done": 1, "dead:http_404": 1, "repaired:leases": 1, "outage:database": 1, "runs:skipped:missed": 1}
 
     def expired_leases(self) -> int:
         return 0
@@ -321,9 +322,6 @@ class StillWatch(Watch):
     def troubles(self) -> tuple[Trouble, ...]:
         return ()
 
-    def outages(self) -> dict[Need, int]:
-        return {Need.DATABASE: 1}
-
     def hosts(self, limit: int, before: tuple[int, str] | None = None) -> list[HostStatus]:
         rest = timedelta(seconds=1)
         return [HostStatus("books.example", None, None, False, rest, rest, 0, None, 0, 0)]
@@ -331,7 +329,8 @@ class StillWatch(Watch):
 
 def test_the_metrics_guide_has_every_metric_with_its_labels() -> None:
     metrics.note("GET", "/", 200, 0.0)
-    frontier = metrics.FrontierCollector(StillWatch(connect(NOBODY)), 1, lambda: 1.0)
+    schedules = metrics.ScheduleFigures(lambda: {"active": 1}, lambda: 1.0)
+    frontier = metrics.FrontierCollector(StillWatch(connect(NOBODY)), 1, lambda: 1.0, schedules, lambda: (1, 1.0))
     families = [*metrics.REQUESTS.collect(), *metrics.LATENCY.collect(), *frontier.collect()]
     measured = {
         (family.name + ("_total" if family.type == "counter" else ""), family.type): {

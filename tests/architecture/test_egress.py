@@ -48,6 +48,7 @@ LEAVES = (
     leave("worker/aside.py", "create_subprocess_exec", "starts the process in which pages are read apart"),
     leave("extract/markup.py", "html_to_markdown html", "writes markup anew, from bytes"),
     leave("extract/metadata.py", "dateutil", "reads dates"),
+    leave("core/noise.py", "unicodedata", "knows letters that are written in two ways"),
     leave("core/contract.py", "jsonschema_rs", "holds items against schemas, and is told to fetch nothing for one"),
     leave("render/browser.py", "playwright", "starts the browser, whose every byte goes through the gate"),
     leave("render/renderer.py", "playwright", "knows what the browser raises"),
@@ -110,6 +111,10 @@ LEAVES = (
     ),
     leave("output/bucket.py", "obstore", "object stores: the operator's, by the environment and SHOAL_OUTPUTS"),
     leave("wiring.py", "sqlalchemy", "opens the database"),
+    leave("webhooks/assembly.py", "sqlalchemy", "names the type of a database"),
+    leave(
+        "webhooks/mail.py", "smtplib ssl", "the mail server, which the operator has named; whom mail is for is checked"
+    ),
     leave("worker/arrival.py", "sqlalchemy", "waits for the database"),
     leave("worker/", "celery kombu billiard", "the broker, which the operator has named"),
 )

@@ -21,6 +21,9 @@ _PARTS = {
     "filename": "x.js",
     "version": "v2",
     "name": "main.js",
+    "schedule": "nightly",
+    "webhook": "wh_1",
+    "message": "msg_1",
 }
 AUTOMATIC = {"HEAD", "OPTIONS"}
 """Flask answers these where GET, or anything, is answered."""

@@ -21,7 +21,7 @@ from tests.s3 import S3
 RUNS = 50 if LONG else 4
 ROWS = 400
 LIVES_S = 0.5
-"""At the most: about as long as it takes to publish a set or two."""
+"""At the most: about as long as it takes a slow machine to publish a set or two."""
 
 
 def look(read: Callable[[str], bytes]) -> int:
@@ -51,7 +51,8 @@ class Tally:
 def publish_under_kills(
     database: Path, target: str, read: Callable[[str], bytes], environment: dict[str, str]
 ) -> Tally:
-    """A publisher after the other, each killed at any moment, until all runs are out."""
+    """A publisher after the other, each killed at any moment, at the latest when it has published a set, until all runs
+    are out."""
     command = [sys.executable, "-m", "tests.publisher", f"sqlite:///{database}", target, str(RUNS), str(ROWS)]
     given = {**os.environ, **environment, "PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}"}
     luck, seen, tally = random.Random(7), -1, Tally()
@@ -61,8 +62,8 @@ def publish_under_kills(
         process = subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert process.stdout is not None
         process.stdout.readline()  # it is at work: from here on it is killed at any moment
-        end = time.monotonic() + luck.uniform(0.0, LIVES_S)
-        while time.monotonic() < end and process.poll() is None:
+        begun, end = seen, time.monotonic() + luck.uniform(0.0, LIVES_S)
+        while seen == begun and time.monotonic() < end and process.poll() is None:
             now = look(read)
             assert now >= seen
             seen = now

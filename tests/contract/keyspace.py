@@ -141,7 +141,7 @@ def leaks(stored: Iterable[StoredKey]) -> list[str]:
 
 def _has_owner(key: StoredKey, jobs: set[str], busy: set[str], paused: set[str]) -> bool:
     match key.family.name:
-        case "sequence" | "epoch" | "server" | "jobs" | "leases" | "depth" | "stats":
+        case "sequence" | "epoch" | "server" | "jobs" | "leases" | "depth" | "stats" | "base":
             return True
         case "events" | "hosts" | "workers":
             return True  # capped, swept, and cleared by each heartbeat

@@ -180,6 +180,44 @@ def test_lists_and_sums_show_only_ones_own(each: Desk) -> None:
     assert {job["id"] for job in told(blue.get(f"jobs?cursor={cursor}"))["data"]}.isdisjoint(mine)
 
 
+FLEET = ("queues", "stats", "overview", "stats/history")
+OPERATORS = ("hosts", "hosts/shop.example", "hosts/shop.example/audit", "proxies", "workers", "/metrics")
+
+
+def test_a_tenants_key_is_told_nothing_of_the_others_work(desk: Desk) -> None:
+    _, blue = desk.make_key(tenant="blue")
+    blue.submit(URL)
+    _, red = desk.make_key(Permission.SUBMIT, Permission.READ, tenant="red")
+    for path in FLEET:
+        assert "its own tenant only" in refused(red.get(path), 403)["detail"], path
+    for path in OPERATORS:
+        assert "'admin'" in refused(red.get(path), 403)["detail"], path
+    assert told(red.get("session"))["fleet"] is False
+
+
+def test_who_runs_the_fleet_sees_it(desk: Desk) -> None:
+    desk.make_key(tenant="blue")[1].submit(URL)
+    own = desk.make_key(Permission.READ)[1]
+    chief = desk.make_key(Permission.ADMIN, tenant="red")[1]
+    for path in FLEET:
+        assert told(own.get(path)) and told(chief.get(path)), path
+    for path in OPERATORS:
+        refused(own.get(path), 403)
+        assert chief.get(path).status_code in (200, 404), path  # the host was not asked for yet
+    assert [told(each.get("session"))["fleet"] for each in (own, chief)] == [True, True]
+    refused(desk.make_key(Permission.SUBMIT)[1].get("stats"), 403)
+
+
+def test_sums_of_the_fleet_name_nobodys_hosts_and_jobs(desk: Desk) -> None:
+    job = desk.make_key(tenant="blue")[1].submit(URL)
+    desk.work(page)
+    desk.platform.housekeeper.sampler.sample()
+    own = desk.make_key(Permission.READ)[1]
+    for path in FLEET:
+        text = own.get(path).get_data(as_text=True)
+        assert job not in text and "shop.example" not in text and "blue" not in text, path
+
+
 def test_keys_of_one_tenant_share_their_jobs(each: Desk) -> None:
     _, submitter = each.make_key(Permission.SUBMIT, tenant="red")
     _, reader = each.make_key(Permission.READ, tenant="red")

@@ -133,7 +133,8 @@ def test_every_error_has_its_status(failing: Callable[[Exception], Any], exc: Ex
 
 def test_every_error_of_ours_is_answered_on_purpose(failing: Callable[[Exception], Any]) -> None:
     """A new one must not become a mistake of our own by oversight."""
-    known = {errors.ShoalError, errors.RowRefused, errors.FetchError, *_descendants(errors.FetchError)}
+    of_workers = {errors.RowRefused, errors.LenderGone, errors.Undelivered, errors.FetchError}
+    known = {errors.ShoalError, *of_workers, *_descendants(errors.FetchError)}
     for kind in _descendants(errors.ShoalError) - known:
         exc = kind.__new__(kind)
         Exception.__init__(exc, "made for a test")

@@ -1,4 +1,4 @@
-"""For who runs the machines: hosts, workers, queues, sums, health, metrics."""
+"""For who runs the machines: hosts, workers, queues, sums, health."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import parser
 
 from shoal.api import present
 from shoal.api.answers.hosts import HostView
@@ -29,7 +28,7 @@ from shoal.host_file import HostFile
 from shoal.hosts import Hosts
 from shoal.store.host_limits import HostLimits
 from tests import servers
-from tests.contract.api import NOW_MS, Desk, a_desk, dead, flaws, page, refused, some_dead, told
+from tests.contract.api import NOW_MS, Desk, a_desk, flaws, refused, some_dead, told
 from tests.contract.keyspace import clear
 from tests.postgres import Postgres
 from tests.waiting import wait_until
@@ -426,110 +425,3 @@ def test_an_archive_that_cannot_be_written_is_named(desk: Desk) -> None:
     assert not archive.exists()
     archive.write_text("in the way")
     assert _checks(desk, 503) == {"redis": True, "database": True, "archive": False}
-
-
-# --- metrics ---------------------------------------------------------------------------------------------------------
-
-
-def _samples(desk: Desk) -> dict[str, list[tuple[dict[str, str], float]]]:
-    answer = desk.get("/metrics")
-    assert answer.headers["Content-Type"].startswith("text/plain")
-    found: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for family in parser.text_string_to_metric_families(answer.get_data(as_text=True)):
-        assert family.documentation
-        for sample in family.samples:
-            found.setdefault(sample.name, []).append((dict(sample.labels), sample.value))
-    return found
-
-
-def test_metrics_tell_what_is_asked_of_them(desk: Desk) -> None:
-    _beat(desk)
-    desk.submit(URL, URL + "2", URL + "3")
-    desk.work(some_dead("/2"), at_most=2)
-    desk.platform.frontier.lease(queues=ALL_QUEUES, limit=1, lease_for=timedelta())
-    desk.platform.frontier.configure_host("held.example", HostChange(hold=MINUTE))
-    desk.platform.frontier.reap()
-    desk.platform.housekeeper.sampler.sample()
-    found = _samples(desk)
-    depth = {(labels["queue"], labels["place"]): value for labels, value in found["shoal_queue_urls"]}
-    assert len(depth) == 18
-    assert depth["http.batch", "queued"] == 1
-    outcomes = {(labels["outcome"], labels["reason"]): value for labels, value in found["shoal_outcomes_total"]}
-    assert outcomes == {("done", ""): 1, ("dead", "http_404"): 1}
-    for name, value in (
-        ("shoal_redis_up", 1),
-        ("shoal_in_flight", 0),
-        ("shoal_leases_reaped_total", 1),
-        ("shoal_fence_refusals_total", 0),
-        ("shoal_slices_total", 0),
-        ("shoal_workers", 1),
-        ("shoal_worker_processes", 2),
-        ("shoal_jobs_living", 1),
-        ("shoal_received_bytes_total", len(b"<h1>hello</h1>")),
-        ("shoal_redis_memory_limit_bytes", desk.platform.settings.frontier_bytes),
-    ):
-        assert found[name] == [({}, value)], name
-    assert found["shoal_history_age_seconds"][0][1] < 60
-    overdue = {labels["queue"]: value for labels, value in found["shoal_queue_overdue_seconds"]}
-    assert set(overdue) == set(ALL_QUEUES)
-    ((labels, held),) = found["shoal_host_hold_seconds"]
-    assert labels == {"host": "held.example"}
-    assert 50 < held <= 60
-    assert {labels["state"] for labels, _ in found["shoal_hosts"]} == {
-        "open",
-        "at_cap",
-        "slowed",
-        "held",
-        "tripped",
-        "down",
-        "paused",
-    }
-    assert found["shoal_redis_memory_bytes"][0][1] > 0
-
-
-def test_requests_are_counted_by_route_and_not_by_path(desk: Desk) -> None:
-    job = desk.submit(URL)
-    before = _requests(desk)
-    for _ in range(3):
-        desk.get(f"jobs/{job}")
-        desk.get("jobs/nothing")
-    for n in range(20):
-        desk.get(f"/nothing/{n}")
-        desk.ask(f"METHOD{n}", "/healthz")
-        desk.ask(f"METHOD{n}", f"/nothing/{n}")
-    after = _requests(desk)
-    grown = {key: value - before.get(key, 0) for key, value in after.items() if value != before.get(key, 0)}
-    assert grown["GET", "/api/v1/jobs/<job>", "200"] == 3
-    assert grown["GET", "/api/v1/jobs/<job>", "404"] == 3
-    assert grown["other", "none", "404"] == 40
-    assert grown["other", "none", "405"] == 20
-    assert not [key for key in after if "METHOD" in key[0] or "nothing" in key[1] or job in key[1]]
-    times = {labels["route"]: value for labels, value in _samples(desk)["shoal_api_request_seconds_count"]}
-    assert times["/api/v1/jobs/<job>"] >= 6
-
-
-def _requests(desk: Desk) -> dict[tuple[str, str, str], float]:
-    found = _samples(desk).get("shoal_api_requests_total", [])
-    return {(labels["method"], labels["route"], labels["status"]): value for labels, value in found}
-
-
-def test_the_number_of_labels_is_bounded_whatever_the_web_does(desk: Desk) -> None:
-    job = desk.submit(*(f"http://h{n}.example/{n}" for n in range(400)))
-
-    def visit(lease: Any) -> Any:
-        number = int(lease.request.url.target[1:])
-        return dead(lease, f"made_up_{number}") if number % 2 else page(lease)
-
-    desk.work(visit)
-    assert desk.job(job)["state"] == "finished"
-    for n in range(100):
-        desk.platform.frontier.configure_host(f"h{n}.example", HostChange(hold=timedelta(seconds=60 + n)))
-    client = connect(f"{desk.platform.settings.redis_url}?db=2")
-    client.hset(f"{desk.platform.settings.prefix}:stats", mapping={'dead:"} evil{': 1, "dead:" + "x" * 200: 1})
-    client.close()
-    found = _samples(desk)
-    assert len(found["shoal_outcomes_total"]) <= 200
-    assert len(found["shoal_host_hold_seconds"]) == 20
-    assert found["shoal_host_hold_seconds"][0][0] == {"host": "h99.example"}
-    assert sum(map(len, found.values())) < 2_000
-    assert "evil" not in str(found)

@@ -254,6 +254,74 @@ def test_an_unknown_filter_is_named_with_what_was_meant(desk: Desk) -> None:
     assert flaws(desk.get("jobs?limt=5")) == {"limt": "there is no such setting; did you mean 'limit'?"}
 
 
+# --- found and sorted ------------------------------------------------------------------------------------------------
+
+
+def test_jobs_are_found_by_parts_of_names_ids_and_labels(shelf: Desk) -> None:
+    assert _names(shelf, "find=NISH") == ["finished"]
+    assert _names(shelf, "find=ooks") == ["cancelled", "finished"]
+    assert _names(shelf, "find=ed") == ["paused", "cancelled", "finished"]
+    assert _names(shelf, "find=ed&state=paused") == ["paused"]
+    newest = next(iter(shelf.rows("jobs")))
+    assert _names(shelf, f"find={newest['id'][3:]}") == [newest["name"]]
+    for sign in ("%25", "_", "%5C", "'"):
+        assert _names(shelf, f"find={sign}") == []
+    assert list(flaws(shelf.get(f"jobs?find={'x' * 201}"))) == ["find"]
+
+
+@pytest.fixture
+def ranks(each: Desk) -> Desk:
+    """Jobs that differ in everything that they can be sorted by; two have ended, two live."""
+    for name, count, bad in (("b", 3, 1), ("d", 5, 0)):
+        each.submit(*(f"{URL}{name}/{n}" for n in range(count)), name=name)
+        each.work(some_dead(*(f"{name}/{n}" for n in range(bad))))
+    each.submit(*(f"{URL}c/{n}" for n in range(9)), name="c")
+    each.work(some_dead("c/0", "c/1", "c/2"), at_most=7)
+    each.submit(URL, f"{URL}a", name="a")
+    return each
+
+
+@pytest.mark.parametrize(
+    ("sort", "names"),
+    [
+        ("created", "acdb"),
+        ("name", "dcba"),
+        ("state", "acdb"),
+        ("pages", "dcba"),
+        ("errors", "cbad"),
+        ("pending", "acdb"),
+        ("progress", "dbca"),
+        ("rate", None),
+        ("eta", None),
+    ],
+)
+def test_jobs_are_sorted_over_all_of_them_and_read_page_by_page(ranks: Desk, sort: str, names: str | None) -> None:
+    for order in ("desc", "asc"):
+        found = "".join(job["name"] for job in ranks.rows(f"jobs?sort={sort}&order={order}", limit=1))
+        assert sorted(found) == [*"abcd"], "each once"
+        assert found == "".join(job["name"] for job in ranks.rows(f"jobs?sort={sort}&order={order}"))
+        if names:
+            assert found == (names if order == "desc" else names[::-1])
+    assert [*_names(ranks, f"sort={sort}&state=running")] != []
+
+
+def test_who_has_no_time_left_to_tell_comes_last(ranks: Desk) -> None:
+    for order in ("asc", "desc"):
+        told_times = [job["eta_seconds"] for job in ranks.rows(f"jobs?sort=eta&order={order}")]
+        known = [time for time in told_times if time is not None]
+        assert told_times[: len(known)] == sorted(known, reverse=order == "desc")
+
+
+def test_a_cursor_belongs_to_its_order(ranks: Desk) -> None:
+    place = told(ranks.get("jobs?sort=name&limit=1"))["cursor"]
+    for other in ("sort=state", "sort=name&order=asc", "sort=pages", ""):
+        assert list(flaws(ranks.get(f"jobs?{other}&cursor={place}"))) == ["cursor"]
+    name = "ü" * 200
+    ranks.submit(URL, name=name)
+    place = told(ranks.get("jobs?sort=name&limit=1"))["cursor"]
+    assert told(ranks.get(f"jobs?sort=name&limit=1&cursor={place}"))["data"][0]["name"] == "d"
+
+
 # --- changed ---------------------------------------------------------------------------------------------------------
 
 

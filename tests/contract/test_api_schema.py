@@ -25,7 +25,7 @@ from schemathesis.openapi.checks import RejectedPositiveData
 from schemathesis.schemas import BaseSchema
 from schemathesis.transport.wsgi import WSGITransport
 
-from tests.contract.api import Desk, a_desk, page, some_dead
+from tests.contract.api import Desk, a_desk, page, some_dead, told
 
 EXAMPLES = 25
 """For each operation, besides the hundreds that the document suggests by itself."""
@@ -34,12 +34,14 @@ URL = "http://shop.example/"
 MEANING = frozenset(
     {
         *("cursor", "url", "urls", "host", "hosts", "trusted", "allow", "deny", "fields", "headers", "proxies", "pool"),
-        *("browser", "each", "next", "contract.model", "output.to", ""),
+        *("browser", "each", "next", "contract.model", "output.to", "template", "previous", "changes", ""),
+        *("cron", "timezone", "start", "end", "every", "open", "revisit", "revisit.min", "revisit.max"),
     }
 )
 """Fields of which no schema can say what fits: a cursor that was given, what is a URL, a host, a regular expression, a
-selector, a pool of proxies or a model that there is, one thing to do in a browser, what the operator allows; and
-whether a job has something to fetch at all."""
+selector, a template, a pool of proxies, a model, a field or a job that there is, one thing to do in a browser, what is
+allowed here, which of two times is longer, when a schedule runs and that its job can end; and whether a job has
+something to fetch at all."""
 FORMATS = {
     "selector": ("a.next", "li.next > a", "//a[@rel='next']", ""),
     "css": (".card", "ul > li:nth-child(2)", "a[href]"),
@@ -66,6 +68,9 @@ def document(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> BaseSchema:
     key, client = desk.make_key()
     finished = client.submit(URL + "1", URL + "2", name="finished", fields={"title": "h1"})
     desk.work(lambda lease: some_dead("/2")(lease) if lease.request.url.target == "/2" else page(lease, item={}))
+    told(
+        client.post("schedules", {"name": "nightly", "cron": "0 3 * * *", "job": {"urls": [URL], "follow": False}}), 201
+    )
     jobs = [finished, client.submit(URL, name="running"), client.submit(open=True, name="open")]
     keys = {"bearer": {"bearer": key}, "key": {"api_key": key}, "password": {"username": "any", "password": key}}
     config = SchemathesisConfig.from_dict(
@@ -75,8 +80,11 @@ def document(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> BaseSchema:
             "max-stream-events": 1,  # of an answer that goes on for as long as its job
             "request-timeout": 10,
             "generation": {"max-examples": EXAMPLES, "deterministic": True, "database": "none"},
-            "dictionaries": {"jobs": {"values": jobs}},
-            "parameters": {"path.job": {"dictionary": "jobs", "probability": 0.7}},
+            "dictionaries": {"jobs": {"values": jobs}, "schedules": {"values": ["nightly"]}},
+            "parameters": {
+                "path.job": {"dictionary": "jobs", "probability": 0.7},
+                "path.schedule": {"dictionary": "schedules", "probability": 0.7},
+            },
             "auth": {"openapi": keys},
         }
     )
@@ -98,6 +106,7 @@ def _is_a_failure(_context: HookContext, failure: Failure, _case: Case, response
 
 
 def _means_something(place: str) -> bool:
+    place = place.removeprefix("job.")
     return place in MEANING or any(place.startswith(f"{field}.") for field in MEANING if field)
 
 

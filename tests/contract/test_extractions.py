@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.engine import Engine
 
-from shoal.again import comparison
 from shoal.again.grip import Grip
+from shoal.changes import comparison
 from shoal.errors import Conflict
 from shoal.frontier import parts as parts_module
 from shoal.frontier.frontier import Frontier

@@ -10,8 +10,8 @@ from sqlalchemy.engine import Engine
 
 from shoal.core.robots import MAX_BYTES, RobotsCopy, version_of
 from shoal.errors import StoreUnavailable
+from shoal.store.host_tables import ledger, robots, robots_texts
 from shoal.store.robots import RobotsStore
-from shoal.store.tables import ledger, robots, robots_texts
 
 ORIGIN = "http://shop.example"
 CLOSED = b"User-agent: *\nDisallow: /private/\n\x00\xff"

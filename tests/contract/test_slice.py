@@ -63,7 +63,7 @@ from shoal.store.history import HistoryStore
 from shoal.store.items import ItemRow, Quarantined
 from shoal.store.jobs import JobStore, NewJob
 from shoal.store.ledger import Ledger
-from shoal.store.page_rows import DeadLetter, FoundLinks, PageRow
+from shoal.store.page_rows import DeadLetter, FoundLinks, PageRow, Recrawled
 from shoal.store.pages import PageStore
 from shoal.store.robots import RobotsStore
 from shoal.wiring import no_ring
@@ -112,13 +112,14 @@ class Troubled(PageStore):
         asks: Sequence[Ask] = (),
         found: Sequence[FoundLinks] = (),
         quarantined: Sequence[Quarantined] = (),
+        recrawled: Recrawled | None = None,
     ) -> None:
         self.calls += 1
         if self.calls <= self.failures:
             raise StoreUnavailable("down on purpose")
         if any(row.url.endswith(self.poison) for row in page_rows if self.poison):
             raise ValueError("no store can take this")
-        super().write(page_rows, item_rows, letters, asks, found, quarantined)
+        super().write(page_rows, item_rows, letters, asks, found, quarantined, recrawled)
 
     def stored(self, wanted: Mapping[str, Sequence[int]]) -> list[tuple[PageRow, tuple[FoundLinks, ...]]]:
         self.lookups += 1

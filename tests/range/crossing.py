@@ -11,7 +11,7 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,6 +33,7 @@ from tests.waiting import wait_until
 
 PLACES = (*(f"http://{host}/" for host in HOSTS), *TRICKS)
 ENDS = timedelta(minutes=2)
+HOOKS_AT_ONCE = 90
 PROXIES = {"plain": ("http", http_proxy), "socks": ("socks5", socks_proxy), "socksh": ("socks5h", socks_proxy)}
 """Pool of the operator → (scheme, what runs there); the proxies would go anywhere."""
 LEAD: Mapping[str, Answers] = {
@@ -45,6 +46,8 @@ LEAD: Mapping[str, Answers] = {
 ROBOTS = [f"http://robots{number}.test/page" for number in range(len(PLACES))]
 REDIRECTS = [f"http://site.test/to/{number}" for number in range(len(PLACES))]
 MAPS = [f"http://site.test/map/{number}" for number in range(len(PLACES))]
+TURNING = [f"http://rebind{number}.test/" for number in range(5)]
+"""Names that lead elsewhere when they are looked up again."""
 ANSWERS = [f"http://{word}{number}.test/page" for word in ("answer", "answers") for number in range(len(PRIVATE))]
 
 
@@ -82,20 +85,42 @@ class Api:
 
     url: str
 
-    def ask(self, path: str, body: object = None) -> tuple[int, Any]:
+    def ask(self, path: str, body: object = None, method: str | None = None) -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.url}/api/v1/{path}", data, {"Content-Type": "application/json"})
+        kind = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.url}/api/v1/{path}", data, kind, method=method)
         try:
             answer = urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60)
         except urllib.error.HTTPError as exc:
             answer = exc
         with answer:
-            return answer.status or 0, json.loads(answer.read())
+            return answer.status or 0, json.loads(answer.read() or b"null")
 
     def submit(self, *urls: str, **more: object) -> str:
         """The id of a job; or why there is none."""
         status, said = self.ask("jobs", {"urls": urls, "rate": "unlimited", "retries": 0, "timeout": 10, **more})
         return said["id"] if status == 202 else f"refused {status}: {said['detail']}"
+
+    def try_hooks(self, places: Sequence[str]) -> list[str]:
+        """Add each as a webhook and try it: why it was refused, when it was added or when something was sent."""
+        said: list[str] = []
+        for start in range(0, len(places), HOOKS_AT_ONCE):
+            some = places[start : start + HOOKS_AT_ONCE]
+            hooks = {place: self.ask("webhooks", {"url": place, "name": f"w{n}"}) for n, place in enumerate(some)}
+            added = {place: answer["id"] for place, (status, answer) in hooks.items() if status == 201}
+            said += [f"refused {at} {told[1]['detail']}" for at, told in hooks.items() if told[0] != 201]
+            tests = {place: self.ask(f"webhooks/{hook}/test", {})[1]["id"] for place, hook in added.items()}
+            said += [f"refused {place} {self._why(message)}" for place, message in tests.items()]
+            for hook in added.values():
+                self.ask(f"webhooks/{hook}", method="DELETE")
+        return said
+
+    def _why(self, message: str) -> str:
+        wait_until(lambda: bool(self._attempts(message)), within=ENDS)
+        return self._attempts(message)[0]["reason"]
+
+    def _attempts(self, message: str) -> list[dict[str, Any]]:
+        return self.ask(f"webhook-deliveries/{message}")[1]["attempts"]
 
     def finish(self, jobs: list[str]) -> dict[str, str]:
         """URL → status, or reason of the dead letter; of those that were taken."""
@@ -135,6 +160,7 @@ def _paths(api: Api) -> dict[str, Callable[[], list[str]]]:
             *(api.submit("http://site.test/page", hosts=hosts, sitemaps=[place]) for place in PLACES),
         ],
         "dns": lambda: [api.submit(*ANSWERS)],
+        "webhook": lambda: api.try_hooks((*PLACES, *REDIRECTS, *ANSWERS, *TURNING)),
         "proxy": lambda: [api.submit("http://site.test/page", proxies=form(proxy)) for proxy in own for form in forms],
         **{
             f"through {pool}": lambda pool=pool: [api.submit("http://site.test/", *through, hosts=hosts, proxies=pool)]

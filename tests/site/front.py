@@ -7,11 +7,14 @@ asked for: hit counts, requests in flight and, for a `Located` site, the absolut
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
 from tests.site.hits import Hit, HitLog
-from tests.site.reply import Located, Reply, Responder
+from tests.site.reply import Heeding, Located, Reply, Responder
+
+NO_HEADERS: Mapping[str, str] = {}
 
 
 @dataclass(slots=True)
@@ -31,13 +34,14 @@ class Front:
         self._site = site
         self._tenants: dict[str, Tenant] = {}
 
-    def admit(self, host: str, target: str) -> tuple[Tenant, Reply]:
+    def admit(self, host: str, target: str, headers: Mapping[str, str] = NO_HEADERS) -> tuple[Tenant, Reply]:
         """Counts and logs a request; the caller lowers `in_flight` once it is answered or gone."""
         name = host.lower()
         tenant = self._tenants.get(name) or self._move_in(name)
         tenant.counts[target] += 1
         tenant.in_flight += 1
-        reply = tenant.site.respond(target, tenant.counts[target])
+        site, hits = tenant.site, tenant.counts[target]
+        reply = site.heed(target, hits, headers) if isinstance(site, Heeding) else site.respond(target, hits)
         self.log.record(Hit(monotonic(), host, target, reply.status, tenant.in_flight))
         return tenant, reply
 

@@ -7,6 +7,7 @@ in the buffer unparsed, so replies keep the order of requests without a queue.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
@@ -26,6 +27,7 @@ class Request:
     host: str
     keep_alive: bool
     body_size: int
+    headers: Mapping[str, str]
 
 
 def parse_request(head: bytes) -> Request:
@@ -37,7 +39,7 @@ def parse_request(head: bytes) -> Request:
         raise ValueError("chunked requests are not served")
     wish = fields.get("connection", "").lower()
     keep_alive = wish == "keep-alive" if version == "HTTP/1.0" else wish != "close"
-    return Request(method, target, fields.get("host", ""), keep_alive, int(fields.get("content-length", 0)))
+    return Request(method, target, fields.get("host", ""), keep_alive, int(fields.get("content-length", 0)), fields)
 
 
 @lru_cache(maxsize=1024)
@@ -111,7 +113,7 @@ class Connection(asyncio.Protocol):
         return request
 
     def _answer(self, request: Request) -> None:
-        self._tenant, reply = self._front.admit(request.host, request.target)
+        self._tenant, reply = self._front.admit(request.host, request.target, request.headers)
         if reply.delay:
             self._pending = self._loop.call_later(reply.delay, self._answer_late, request, reply)
         else:

@@ -6,6 +6,7 @@ target has been asked for so far, counting this request, so the first request ha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -38,6 +39,13 @@ class Located(Protocol):
     """A site whose pages contain its own absolute address, and so differ from host to host."""
 
     def at(self, origin: str, /) -> Responder: ...
+
+
+@runtime_checkable
+class Heeding(Protocol):
+    """A site that answers by what the client sends along: names of headers are in lower case."""
+
+    def heed(self, target: str, hits: int, headers: Mapping[str, str], /) -> Reply: ...
 
 
 def page(text: str, *, status: int = 200, delay: float = 0.0) -> Reply:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shoal.again.comparison import Summary, by_field, by_page, compare
+from shoal.changes.comparison import Summary, by_field, by_page, compare
 from shoal.store.items import ItemRow
 
 
@@ -40,3 +40,13 @@ def test_rows_with_one_number_as_their_key_are_one_row_however_it_is_written() -
     with by_field([_row(0, {"id": 7, "n": "a"})], [_row(0, {"id": 7.0, "n": "b"})], "id") as (left, right):
         (change,) = compare(left, right, summary)
     assert (change.kind, list(change.fields)) == ("changed", ["n"])
+
+
+def test_rows_without_a_value_of_the_key_are_known_by_their_places() -> None:
+    """One that is new before them must not be taken for the next."""
+    summary = Summary()
+    old = [_row(1, {"n": "a"}), _row(2, {"id": None, "n": "b"})]
+    with by_field(old, [_row(0, {"n": "z"}), *old], "id") as (left, right):
+        (change,) = compare(left, right, summary)
+    assert (change.kind, change.item.data) == ("added", {"n": "z"})
+    assert (summary.same, summary.changed) == (2, 0)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
+import logging
+import socket
 import sys
 from collections.abc import Generator
 
 import pytest
+import structlog
 
 from shoal import spans
 from shoal.errors import InputError
+from tests.conftest import lack
+from tests.waiting import wait_until
 
 COLLECTOR = "http://127.0.0.1:4318/v1/traces"
 
@@ -19,7 +25,8 @@ def _untraced() -> Generator[None]:
     spans.configure("", 0)
 
 
-def test_without_a_collector_nothing_is_traced_and_nothing_loaded() -> None:
+def test_without_a_collector_nothing_is_traced_and_nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "opentelemetry.sdk.trace", raising=False)
     spans.configure("", 1.0)
     with spans.root("submit") as trace, spans.step("fetch") as inner:
         assert (trace, inner) == ("", "")
@@ -51,3 +58,47 @@ def test_a_collector_without_the_extra_is_told_with_the_way_out(monkeypatch: pyt
 )
 def test_only_what_is_a_traceparent_is_taken_for_one(text: str, taken: bool) -> None:
     assert spans.is_traceparent(text) is taken
+
+
+@pytest.mark.parametrize("text", ["nonsense", "ftp://collector.example/", "http://", "http://[", "collector:4318"])
+def test_a_collector_that_is_no_address_is_refused_at_once(text: str) -> None:
+    with pytest.raises(InputError, match=r"SHOAL_TRACES: .* http://127\.0\.0\.1:4318/v1/traces"):
+        spans.configure(text, 1.0)
+
+
+@pytest.fixture
+def hole() -> Generator[str]:
+    """A collector that takes connections, and never answers; its address has a secret in it."""
+    if importlib.util.find_spec("opentelemetry") is None:
+        lack("OpenTelemetry is not installed (pip install 'shoal[traces]')")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/v1/traces?key=sesame"
+
+
+def test_a_process_that_ends_does_not_wait_for_a_collector_that_hangs(
+    hole: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(spans, "EXPORT_TIMEOUT_S", 3_600)
+    spans.configure(hole, 1.0)
+    for _ in range(2 * spans.MAX_WAITING):
+        with spans.root("submit"):
+            pass
+    spans.flush()  # or this test takes an hour
+    assert capfd.readouterr().err == ""
+
+
+def test_spans_that_are_not_taken_are_told_once_and_without_the_address(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, hole: str
+) -> None:
+    monkeypatch.setattr(spans, "EXPORT_TIMEOUT_S", 0.2)
+    with structlog.testing.capture_logs() as lines, caplog.at_level(logging.DEBUG):
+        spans.configure(hole, 1.0)
+        for _ in range(3):
+            with spans.root("submit"):
+                pass
+            spans.flush()
+        wait_until(lambda: bool(lines))
+    (line,) = lines
+    assert (line["event"], line["log_level"]) == ("spans_lost", "warning")
+    assert line["spans"] >= 1
+    assert "sesame" not in str(lines) + caplog.text

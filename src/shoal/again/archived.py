@@ -36,7 +36,7 @@ class ArchivedPages:
 
     def read(self, page: PageRow) -> Findings:
         """Raises FetchError when the page is not there, or cannot be read within bounds."""
-        response = self._response(page)
+        response = response_of(self._archive, page)
         body = response.unpacked(self._spec.max_body)
         url, media_type = response.url, response.media_type
         wanted = self._trail.wanted(url, page.depth, media_type, page.charset, self._extraction) if body else None
@@ -48,18 +48,20 @@ class ArchivedPages:
             return find(body, wanted)
         return self._heavy(body, wanted)
 
-    def _response(self, page: PageRow) -> Response:
-        ref = source_of(page)
-        if ref is None:
-            raise FetchError("body_not_kept", "the page was fetched without the archive")
-        try:
-            if ref is page.archive:
-                kept = self._archive.read(ref)
-                return Response(parse(page.url), kept.status, kept.http_reason, kept.headers, kept.body, timedelta())
-            body = self._archive.read_attachment(ref)
-        except NotFound as exc:
-            raise FetchError("body_missing", str(exc)) from exc
-        document = page.capture("document")
-        kind = document.media_type if document else page.content_type
-        head = ((b"content-type", kind.encode("latin-1", "replace")),)
-        return Response(parse(page.url), page.status, "", head, body, timedelta())
+
+def response_of(archive: ArchiveReader, page: PageRow) -> Response:
+    """What the page was read from; raises FetchError when it is not there."""
+    ref = source_of(page)
+    if ref is None:
+        raise FetchError("body_not_kept", "the page was fetched without the archive")
+    try:
+        if ref is page.archive:
+            kept = archive.read(ref)
+            return Response(parse(page.url), kept.status, kept.http_reason, kept.headers, kept.body, timedelta())
+        body = archive.read_attachment(ref)
+    except NotFound as exc:
+        raise FetchError("body_missing", str(exc)) from exc
+    document = page.capture("document")
+    kind = document.media_type if document else page.content_type
+    head = ((b"content-type", kind.encode("latin-1", "replace")),)
+    return Response(parse(page.url), page.status, "", head, body, timedelta())

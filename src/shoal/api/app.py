@@ -18,6 +18,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from shoal import __version__, spans
 from shoal.api import (
+    changes,
     dashboard,
     explain,
     extractions,
@@ -29,14 +30,17 @@ from shoal.api import (
     operations,
     quality,
     results,
+    schedules,
     scrape,
     session,
+    webhooks,
 )
 from shoal.api.answers.problem import Problem
 from shoal.api.auth import Guard
 from shoal.api.context import EXTENSION, Api
 from shoal.api.events import Hub
 from shoal.api.problems import BadValue, install_handlers, refuse_values
+from shoal.frontier.attempts import Attempts
 from shoal.frontier.sessions import Sessions
 from shoal.frontier.watch import Watch
 from shoal.intake.ids import new_request_id
@@ -48,7 +52,9 @@ log = structlog.get_logger()
 
 ROUTES = (
     *(jobs.routes, results.routes, extractions.routes, quality.routes, explain.routes, scrape.routes),
-    *(follow.routes, operations.routes, history.routes, health.routes, session.routes),
+    *(follow.routes, operations.routes, history.routes, health.routes, session.routes, changes.routes),
+    schedules.routes,
+    webhooks.routes,
 )
 STREAMED = frozenset({"jobs.add_urls"})
 """Routes whose bodies have no limit: they are read bit by bit."""
@@ -96,11 +102,9 @@ def make_api(platform: Platform) -> Flask:
     app.config["SWAGGER_CONFIG"] = {"validatorUrl": None}
     app.url_map.strict_slashes = False
     hub = _hub(platform)
-    keys, sessions = (
-        KeyStore(platform.engine),
-        Sessions.at(redis_urls(platform.settings).frontier, platform.settings.prefix),
-    )
-    app.extensions[EXTENSION] = Api(platform, hub, keys, sessions)
+    place = redis_urls(platform.settings).frontier, platform.settings.prefix
+    keys, sessions = KeyStore(platform.engine), Sessions.at(*place)
+    app.extensions[EXTENSION] = Api(platform, hub, keys, sessions, Attempts.at(*place))
     app.extensions[STOP_STREAMS] = hub.stop
     _install_hooks(app, Guard(keys, platform.frontier, sessions))
     install_handlers(app)

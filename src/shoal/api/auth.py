@@ -23,7 +23,7 @@ from werkzeug.exceptions import MethodNotAllowed
 
 from shoal.api.cookie import PROOF, given_token, is_proved
 from shoal.api.problems import problem
-from shoal.core.access import EVERYBODY, Permission, Principal
+from shoal.core.access import DEFAULT_TENANT, EVERYBODY, Permission, Principal
 from shoal.errors import RedisUnavailable
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.sessions import Sessions
@@ -62,10 +62,24 @@ RULES: dict[str, Permission | None] = {
     "extractions.drop_extraction": SUBMIT,
     "extractions.compare_versions": READ,
     "explain.explain_url": READ,
+    "changes.list_changes": READ,
+    "changes.sum_changes": READ,
+    "changes.show_page_change": READ,
     "quality.show_fields": READ,
     "quality.list_quarantine": READ,
     "scrape.scrape": SUBMIT,
     "events.follow_job": READ,
+    "schedules.add_schedule": SUBMIT,
+    "schedules.list_schedules": READ,
+    "schedules.preview_timing": READ,
+    "schedules.show_schedule": READ,
+    "schedules.change_schedule": SUBMIT,
+    "schedules.remove_schedule": SUBMIT,
+    "schedules.pause_schedule": SUBMIT,
+    "schedules.resume_schedule": SUBMIT,
+    "schedules.run_schedule": SUBMIT,
+    "schedules.list_runs": READ,
+    "schedules.preview_schedule": READ,
     "operations.list_hosts": ADMIN,
     "operations.show_host": ADMIN,
     "operations.change_host": ADMIN,
@@ -84,15 +98,37 @@ RULES: dict[str, Permission | None] = {
     "swagger.swagger": READ,
     "swagger.static": READ,
     "swagger.oauth2-redirect": READ,
+    "webhooks.add_webhook": SUBMIT,
+    "webhooks.list_webhooks": READ,
+    "webhooks.show_webhook": READ,
+    "webhooks.change_webhook": SUBMIT,
+    "webhooks.remove_webhook": SUBMIT,
+    "webhooks.test_webhook": SUBMIT,
+    "webhooks.rotate_secret": SUBMIT,
+    "webhooks.list_messages": READ,
+    "webhooks.show_message": READ,
+    "webhooks.resend_message": SUBMIT,
     "session.show_session": None,
     "session.log_out": None,
     "operations.show_overview": READ,
 }
 
+OF_ALL_TENANTS = frozenset(
+    {"operations.list_queues", "operations.show_stats", "operations.show_overview", "history.show_fleet_history"}
+)
+"""Sums over the work of everybody: a tenant's key would tell how busy the others are."""
+
+UNLIMITED = frozenset({"health.metrics"})
+"""No key asks too often here: to count its requests takes a Redis, and this is asked when there is none."""
+
 REMEMBER_S = 5.0
 """A key that was looked up is known for this long; so long does a revoked one still work at most."""
 BURST_S = 1.0
 MAX_REMEMBERED = 10_000
+_OWN_ONLY = (
+    "this key sees the jobs of its own tenant only: sums over all tenants need "
+    f"a key of the tenant {DEFAULT_TENANT!r}, or the scope {Permission.ADMIN.value!r}"
+)
 
 
 class Guard:
@@ -120,7 +156,9 @@ class Guard:
         if endpoint not in RULES or (needed and not principal.may(needed)):
             wanted = needed.value if needed else "no"
             return problem(403, f"this key may not do that: it needs the scope {wanted!r}")
-        return self._throttle(principal)
+        if endpoint in OF_ALL_TENANTS and not principal.sees_fleet:
+            return problem(403, _OWN_ONLY)
+        return None if endpoint in UNLIMITED else self._throttle(principal)
 
     def _check_unknown(self) -> Response | None:
         """What does not exist is told to those who may ask; that a method is none, to everybody."""
@@ -176,7 +214,7 @@ class Guard:
         if time.monotonic() - checked_at >= REMEMBER_S or checked_at == 0.0:
             needed = self._keys.any_made()
             self._needed = (time.monotonic(), needed)
-        return needed or not _is_loopback(request.environ.get("REMOTE_ADDR", ""))
+        return needed or not is_loopback(request.environ.get("REMOTE_ADDR", ""))
 
     def _throttle(self, principal: Principal) -> Response | None:
         if principal.key is None or not principal.rate:
@@ -224,7 +262,7 @@ def unauthorized(detail: str) -> Response:
 def _foreign() -> Response | None:
     """An open API serves this machine: not a name that points here, not a page of another site."""
     host = urlsplit(f"//{request.host}").hostname or ""
-    if not host or not _is_loopback(host):
+    if not host or not is_loopback(host):
         return problem(403, f"without keys, the API answers to 127.0.0.1 and localhost only, not to {host[:100]!r}")
     if "X-Forwarded-For" in request.headers or "Forwarded" in request.headers:
         return problem(403, "without keys, the API answers to this machine only, not through a proxy")
@@ -244,7 +282,8 @@ def _is_sent_by_browser() -> bool:
     return request.headers.get("Authorization", "").lower().startswith("basic ")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Is this a name or an address of this very machine?"""
     if host in ("localhost", ""):
         return True
     try:

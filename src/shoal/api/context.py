@@ -16,6 +16,7 @@ from shoal.core.access import Principal
 from shoal.core.spec import JobSpec
 from shoal.core.values import read_moment
 from shoal.errors import BadSpec
+from shoal.frontier.attempts import Attempts
 from shoal.frontier.sessions import Sessions
 from shoal.intake.intake import Origin
 from shoal.store.claims import Claim
@@ -34,6 +35,7 @@ class Api:
     hub: Hub
     keys: KeyStore
     sessions: Sessions
+    attempts: Attempts
 
 
 def api() -> Api:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from flask import Response, g
 
-from shoal.again.comparison import by_page, compare_stretch
 from shoal.api import cursor, present
 from shoal.api.answers.extractions import DiffView, ExtractionList, ExtractionView
 from shoal.api.context import answer, own_job, platform
 from shoal.api.problems import BadValue
 from shoal.api.routes import Routes
 from shoal.api.schemas import DiffQuery, ExtractionBody, JobPath, VersionPath
+from shoal.changes.comparison import by_page, compare_stretch
 from shoal.core.versions import read_extraction
 
 FIRST = (-(2**63), -1)

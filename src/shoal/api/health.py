@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 from flask import Response
@@ -43,19 +44,32 @@ def readyz() -> Response:
 def metrics() -> Response:
     """Measurements for Prometheus."""
     parts = platform()
-    collector = measured.FrontierCollector(parts.watch, parts.settings.frontier_bytes, parts.history.age_s)
-    body, content_type = measured.render(collector)
+    with _hasty_watch() as watch:
+        collector = measured.FrontierCollector(
+            watch,
+            parts.settings.frontier_bytes,
+            parts.history.age_s,
+            measured.ScheduleFigures(parts.schedules.store.count_by_state, parts.schedules.runs.lateness_s),
+            parts.webhooks.age_of_oldest_s,
+        )
+        body, content_type = measured.render(collector)
     return Response(body, content_type=content_type)
 
 
-def _ask_redis() -> None:
+@contextmanager
+def _hasty_watch() -> Generator[Watch]:
     """On a connection of its own: who asks whether Redis is there cannot wait as long as who needs it."""
     settings = platform().settings
     watch = Watch.at(redis_urls(settings).frontier, settings.prefix, timeout_s=REDIS_PATIENCE_S)
     try:
-        watch.ping()
+        yield watch
     finally:
         watch.close_connections()
+
+
+def _ask_redis() -> None:
+    with _hasty_watch() as watch:
+        watch.ping()
 
 
 def _check(ask: Callable[[], None]) -> dict[str, Any]:

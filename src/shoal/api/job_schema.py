@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from shoal.core.field import MAX_SELECTOR_CHARS
+from shoal.core.noise import MAX_IGNORED
 from shoal.core.output import KEPT_RUNS, LEAST_ROWS, MOST_KEPT, MOST_KEYS
 from shoal.core.pagination import MAX_NEXT_CHARS
 
@@ -64,6 +66,23 @@ NEXT_SCHEMA: dict[str, Any] = {
     "format": "selector",
     "default": "",
     "examples": ["a.next", "//a[@rel='next']"],
+}
+
+_TIME: dict[str, Any] = {
+    "anyOf": [
+        {"type": "number", "exclusiveMinimum": 0, "maximum": 31_536_000},
+        {"type": "string", "pattern": r"^\s*[1-9][0-9]{0,2}\s*(s|m|min|h|d)\s*$"},
+    ]
+}
+REVISIT_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "boolean"},
+        {"type": "string", "pattern": r"^[1-9][0-9]{0,2}(s|m|min|h|d)\.\.[1-9][0-9]{0,2}(s|m|min|h|d)$"},
+        _mapping({"min": _TIME, "max": _TIME}),
+        {"type": "null"},
+    ],
+    "default": None,
+    "examples": [True, "1h..30d", {"min": "1h", "max": "7d"}],
 }
 
 SINCE_SCHEMA: dict[str, Any] = {
@@ -126,6 +145,25 @@ CONTRACT_SCHEMA: dict[str, Any] = {
         _mapping({"schema": _ITEM_SCHEMA, **_OF_A_SET}, required=["schema"]),
         _mapping({"model": _MODEL, **_OF_A_SET}, required=["model"]),
         _mapping({**_OF_A_SET, "items": {"type": "integer", "minimum": 1}}, required=["items"]),
+        {"type": "null"},
+    ],
+    "default": None,
+}
+
+_SELECTOR = {"type": "string", "minLength": 1, "maxLength": MAX_SELECTOR_CHARS, "format": "css"}
+_FIELD_NAME = {"type": "string", "minLength": 1, "maxLength": 200}
+CHANGES_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "boolean"},
+        _mapping(
+            {
+                "ignore": {"type": "array", "items": _SELECTOR, "maxItems": MAX_IGNORED, "default": []},
+                "ignore_dates": {"type": "boolean", "default": True},
+                "content": {"enum": ["page", "main"], "default": "page"},
+                "key": {**_FIELD_NAME, "description": "A field: by its value items are known again."},
+                "ignore_fields": {"type": "array", "items": _FIELD_NAME, "maxItems": MAX_IGNORED, "default": []},
+            }
+        ),
         {"type": "null"},
     ],
     "default": None,

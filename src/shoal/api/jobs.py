@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from flask import Response, g, request
 from flask_openapi3.models import RawModel
@@ -13,11 +13,12 @@ from shoal.api import cursor, present
 from shoal.api.answers.jobs import AcceptedJob, AddedUrls, JobList, JobView
 from shoal.api.context import allowed_output, answer, idempotency_claim, origin, own_job, platform, tenant, time_ms
 from shoal.api.operations import check_proxies
-from shoal.api.problems import problem
+from shoal.api.problems import BadValue, problem
 from shoal.api.routes import Routes
 from shoal.api.schemas import Idempotency, JobBody, JobChange, JobPath, JobQuery
 from shoal.api.urllist import KINDS, NDJSON, TEXT, read_lines
 from shoal.core.flaws import Flaw
+from shoal.core.job_order import JobOrder, JobSort, Place
 from shoal.core.model import JobState
 from shoal.core.template import count_all
 from shoal.errors import Conflict
@@ -58,21 +59,42 @@ def submit_job(header: Idempotency, body: JobBody) -> Response:
 
 @routes.get("", {200: JobList})
 def list_jobs(query: JobQuery) -> Response:
-    """List jobs, newest first."""
-    place = cursor.read(query.cursor, int, str)
+    """List jobs, newest first or in an order of your choice."""
     wanted = JobFilter(
         tenant=tenant(),
         state=query.state,
         lane=query.lane,
         label=query.label,
+        find=query.find,
         since_ms=time_ms(query.since, "since"),
         until_ms=time_ms(query.until, "until"),
-        before=None if place is None else (int(place[0]), str(place[1])),
     )
-    rows = platform().control.jobs(query.limit + 1, wanted)
-    shown = rows[: query.limit]
-    last = cursor.write([shown[-1].created_ms, shown[-1].id]) if shown else query.cursor
-    return answer({"data": [present.job(row) for row in shown], "cursor": last, "more": len(rows) > query.limit})
+    found = platform().control.jobs_in_order(query.limit + 1, wanted, _order(query))
+    shown = found[: query.limit]
+    last = _cursor(query, shown[-1][0]) if shown else query.cursor
+    return answer({"data": [present.job(row) for _, row in shown], "cursor": last, "more": len(found) > query.limit})
+
+
+def _order(query: JobQuery) -> JobOrder:
+    """What a list is sorted by, and where to go on: a cursor belongs to its order."""
+    if _is_plain(query):
+        plain = cursor.read(query.cursor, int, str)
+        return JobOrder(after=(plain[0], cast(int, plain[0]), cast(str, plain[1])) if plain else None)
+    kind = str if query.sort.by_text else int
+    place = cursor.read(query.cursor, str, str, kind, int, str)
+    if place is not None and (query.sort, query.order) != (place[0], place[1]):
+        raise BadValue("cursor", f"it is of a list by {place[0]}, {place[1]}")
+    after = None if place is None else (place[2], cast(int, place[3]), cast(str, place[4]))
+    return JobOrder(query.sort, query.order == "asc", after)
+
+
+def _cursor(query: JobQuery, place: Place) -> str:
+    return cursor.write([*place[1:]] if _is_plain(query) else [query.sort.value, query.order, *place])
+
+
+def _is_plain(query: JobQuery) -> bool:
+    """The newest first, as by default."""
+    return query.sort is JobSort.CREATED and query.order == "desc"
 
 
 @routes.get("/<job>", {200: JobView})

@@ -3,13 +3,14 @@ longest.
 
 Every process of an API counts its own requests, and one that is asked adds all of them up. All else is read from the
 frontier, and the age of the history from the database, at the moment of asking: it is the same whoever is asked, and
-however many workers there are.
+however many workers there are. A series that an alert waits for is there from the beginning, at zero.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -26,11 +27,14 @@ from prometheus_client.registry import Collector
 
 from shoal.core.drift import DRIFTS
 from shoal.core.host_status import HostStatus
+from shoal.core.model import Outcome
 from shoal.core.trouble import Need
 from shoal.errors import RedisUnavailable, StoreUnavailable
-from shoal.frontier.audit import REPAIRED
+from shoal.frontier.audit import REPAIRED, RUNS, WEBHOOKS
+from shoal.frontier.counters import OUTAGE
 from shoal.frontier.crew import DRIFTED, REFUSALS
 from shoal.frontier.watch import Watch
+from shoal.webhooks.postman import OUTCOMES
 
 HOSTS_LOOKED_AT = 1_000
 HOSTS_SHOWN = 20
@@ -67,23 +71,41 @@ def render(collector: FrontierCollector) -> tuple[bytes, str]:
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduleFigures:
+    """What the database knows of schedules."""
+
+    by_state: Callable[[], dict[str, int]]
+    lateness_s: Callable[[], float | None]
+    """Of the slot that was started last; None when there is none."""
+
+
 class FrontierCollector(Collector):
     """What the frontier knows, and how old the history is, read at the moment of asking."""
 
-    def __init__(self, watch: Watch, memory: int, history_age: Callable[[], float | None]) -> None:
+    def __init__(
+        self,
+        watch: Watch,
+        memory: int,
+        history_age: Callable[[], float | None],
+        schedules: ScheduleFigures,
+        webhooks: Callable[[], tuple[int, float]],
+    ) -> None:
         self._watch = watch
         self._memory = memory
         """Bytes that Redis may use before submissions are put off."""
         self._history_age = history_age
         """Seconds since the last sample; None when there is none."""
+        self._schedules = schedules
+        self._webhooks = webhooks
+        """(messages that wait, seconds that the oldest has waited)"""
 
     def collect(self) -> Iterable[Metric]:
         try:
-            yield from self._collect()
+            yield from tuple(self._collect())  # all of it, or nothing: no metric is told twice
         except RedisUnavailable:
             yield GaugeMetricFamily("shoal_redis_up", "Does Redis answer?", value=0)
             yield _troubles({Need.REDIS})
-        yield from self._history()
 
     def _collect(self) -> Iterator[Metric]:
         load = self._watch.load()
@@ -93,21 +115,30 @@ class FrontierCollector(Collector):
         yield GaugeMetricFamily("shoal_redis_memory_limit_bytes", "Beyond it, submissions are put off", value=limit)
         yield GaugeMetricFamily("shoal_jobs_living", "Jobs that have not ended", value=self._watch.living_jobs())
         yield from self._queues()
-        yield from self._sums()
+        counted = self._watch.counted()
+        yield from _sums(counted)
         yield from self._workers()
         yield _troubles({trouble.what for trouble in self._watch.troubles()})
-        yield from self._outages()
+        yield _outages(counted)
         yield from _hosts(self._watch.hosts(HOSTS_LOOKED_AT))
+        yield from self._history()
+        yield _runs(counted)
+        yield from self._schedule_figures()
+        yield _attempts(counted)
+        yield from self._messages()
 
     def _queues(self) -> Iterator[Metric]:
         depth = GaugeMetricFamily("shoal_queue_urls", "URLs in a queue", labels=["queue", "place"])
+        jobs = GaugeMetricFamily("shoal_queue_jobs", "Running jobs with something to fetch", labels=["queue"])
         flight = 0
         for queue in self._watch.queues():
             depth.add_metric([queue.queue, "queued"], queue.queued)
             depth.add_metric([queue.queue, "delayed"], queue.delayed)
             depth.add_metric([queue.queue, "leased"], queue.leased)
+            jobs.add_metric([queue.queue], queue.jobs_due)
             flight += queue.leased
         yield depth
+        yield jobs
         yield GaugeMetricFamily("shoal_in_flight", "Requests that workers hold", value=flight)
         overdue = GaugeMetricFamily("shoal_queue_overdue_seconds", "Time that due work has waited", labels=["queue"])
         for name, waited in self._watch.overdue().items():
@@ -115,39 +146,6 @@ class FrontierCollector(Collector):
         yield overdue
         expired = self._watch.expired_leases()
         yield GaugeMetricFamily("shoal_leases_expired", "Lease groups past their deadline", value=expired)
-
-    def _sums(self) -> Iterator[Metric]:
-        stats = self._watch.stats()
-        outcomes = CounterMetricFamily("shoal_outcomes", "Settled requests", labels=["outcome", "reason"])
-        known = sorted((count, name) for name, count in stats.items() if _OUTCOME.fullmatch(name))
-        for count, name in known[-MAX_OUTCOMES:]:
-            outcome, _, reason = name.partition(":")
-            outcomes.add_metric([outcome, reason], count)
-        yield outcomes
-        yield CounterMetricFamily("shoal_received_bytes", "Bytes of bodies", value=stats.get("received", 0))
-        yield CounterMetricFamily("shoal_leases_reaped", "Requests taken back", value=stats.get("reaped", 0))
-        yield CounterMetricFamily("shoal_fence_refusals", "Settlements that came late", value=stats.get("late", 0))
-        yield CounterMetricFamily("shoal_jobs_rebuilt", "Lost jobs brought back", value=stats.get("rebuilt", 0))
-        yield CounterMetricFamily("shoal_slices", "Slices that were run", value=stats.get("slices", 0))
-        repairs = CounterMetricFamily("shoal_repairs", "What the housekeeping put right", labels=["what"])
-        for name, count in sorted(stats.items()):
-            kind, _, what = name.partition(":")
-            if kind == REPAIRED:
-                repairs.add_metric([what], count)
-        yield repairs
-
-        drifts = CounterMetricFamily("shoal_drifts", "Runs that differ from earlier ones, by what", labels=["what"])
-        for what in DRIFTS:
-            drifts.add_metric([what], stats.get(f"{DRIFTED}:{what}", 0))
-        yield drifts
-        restarts = CounterMetricFamily("shoal_worker_restarts", "Workers started again, by reason", labels=["reason"])
-        for reason in RESTARTS:
-            restarts.add_metric([reason], stats.get(f"restarts:{reason}", 0))
-        yield restarts
-        refused = CounterMetricFamily("shoal_refused_messages", "Messages of the broker refused", labels=["reason"])
-        for reason in REFUSALS:
-            refused.add_metric([reason], stats.get(f"refused:{reason}", 0))
-        yield refused
 
     def _workers(self) -> Iterator[Metric]:
         workers = self._watch.workers()
@@ -166,11 +164,83 @@ class FrontierCollector(Collector):
         if age is not None:
             yield GaugeMetricFamily("shoal_history_age_seconds", "Since the last sample of the history", value=age)
 
-    def _outages(self) -> Iterator[Metric]:
-        counted = CounterMetricFamily("shoal_outages", "Times that a worker process had to wait", labels=["what"])
-        for what, times in self._watch.outages().items():
-            counted.add_metric([what.value], times)
-        yield counted
+    def _messages(self) -> Iterator[Metric]:
+        try:
+            waiting, age = self._webhooks()
+        except StoreUnavailable:
+            return
+        yield GaugeMetricFamily("shoal_webhook_messages_waiting", "Messages of webhooks that wait", value=waiting)
+        yield GaugeMetricFamily("shoal_webhook_oldest_seconds", "Time that the oldest of them has waited", value=age)
+
+    def _schedule_figures(self) -> Iterator[Metric]:
+        gauge = GaugeMetricFamily("shoal_schedules", "Schedules, by state", labels=["state"])
+        try:
+            for state, count in self._schedules.by_state().items():
+                gauge.add_metric([state], count)
+            late = self._schedules.lateness_s()
+        except StoreUnavailable:
+            return
+        yield gauge
+        if late is not None:
+            yield GaugeMetricFamily("shoal_schedule_late_seconds", "Lateness of the slot last started", value=late)
+
+
+def _attempts(stats: Mapping[str, int]) -> Metric:
+    attempts = CounterMetricFamily("shoal_webhook_attempts", "Attempts to send messages", labels=["outcome"])
+    for outcome in OUTCOMES:
+        attempts.add_metric([outcome], stats.get(f"{WEBHOOKS}:{outcome}", 0))
+    return attempts
+
+
+def _runs(stats: Mapping[str, int]) -> Metric:
+    runs = CounterMetricFamily("shoal_schedule_runs", "Slots of schedules", labels=["outcome", "reason"])
+    for name, count in sorted(stats.items()):
+        kind, _, what = name.partition(":")
+        if kind == RUNS:
+            outcome, _, reason = what.partition(":")
+            runs.add_metric([outcome, reason], count)
+    return runs
+
+
+def _sums(stats: Mapping[str, int]) -> Iterator[Metric]:
+    outcomes = CounterMetricFamily("shoal_outcomes", "Settled requests", labels=["outcome", "reason"])
+    known = {outcome.value: 0 for outcome in Outcome} | {
+        name: count for name, count in stats.items() if _OUTCOME.fullmatch(name)
+    }
+    for name, count in sorted(known.items(), key=lambda each: each[1])[-MAX_OUTCOMES:]:
+        outcome, _, reason = name.partition(":")
+        outcomes.add_metric([outcome, reason], count)
+    yield outcomes
+    yield CounterMetricFamily("shoal_received_bytes", "Bytes of bodies", value=stats.get("received", 0))
+    yield CounterMetricFamily("shoal_leases_reaped", "Requests taken back", value=stats.get("reaped", 0))
+    yield CounterMetricFamily("shoal_fence_refusals", "Settlements that came late", value=stats.get("late", 0))
+    yield CounterMetricFamily("shoal_jobs_rebuilt", "Lost jobs brought back", value=stats.get("rebuilt", 0))
+    yield CounterMetricFamily("shoal_slices", "Slices that were run", value=stats.get("slices", 0))
+    repairs = CounterMetricFamily("shoal_repairs", "What the housekeeping put right", labels=["what"])
+    for name, count in sorted(stats.items()):
+        kind, _, what = name.partition(":")
+        if kind == REPAIRED:
+            repairs.add_metric([what], count)
+    yield repairs
+    drifts = CounterMetricFamily("shoal_drifts", "Runs that differ from earlier ones, by what", labels=["what"])
+    for what in DRIFTS:
+        drifts.add_metric([what], stats.get(f"{DRIFTED}:{what}", 0))
+    yield drifts
+    restarts = CounterMetricFamily("shoal_worker_restarts", "Workers started again, by reason", labels=["reason"])
+    for reason in RESTARTS:
+        restarts.add_metric([reason], stats.get(f"restarts:{reason}", 0))
+    yield restarts
+    refused = CounterMetricFamily("shoal_refused_messages", "Messages of the broker refused", labels=["reason"])
+    for reason in REFUSALS:
+        refused.add_metric([reason], stats.get(f"refused:{reason}", 0))
+    yield refused
+
+
+def _outages(stats: Mapping[str, int]) -> Metric:
+    counted = CounterMetricFamily("shoal_outages", "Times that a worker process had to wait", labels=["what"])
+    for what in Need:
+        counted.add_metric([what.value], stats.get(f"{OUTAGE}:{what.value}", 0))
+    return counted
 
 
 def _troubles(met: set[Need]) -> Metric:

@@ -72,15 +72,16 @@ def progress(status: JobStatus) -> dict[str, Any]:
         "started_at": None if status.started_ms is None else iso(status.started_ms),
         "ended_at": None if status.ended_ms is None else iso(status.ended_ms),
         "elapsed_seconds": round(status.elapsed.total_seconds(), 3),
-        "pages": counters.done - status.redirects,
+        "pages": status.pages,
         "redirects": status.redirects,
         "pending": counters.pending,
         "rate": status.rate,
         "eta_seconds": None if status.eta is None else round(status.eta.total_seconds(), 1),
+        "carried": status.carried,
         "counters": {name: getattr(counters, name) for name in counters.__slots__},
         "totals": status.totals.as_json,
         "reconciles": status.reconciles,
-        "errors": errors_by_reason(status),
+        "errors": status.errors,
         "reasons": status.reasons,
         "slowest_hosts": [{"host": slow.host, "latency_ms": slow.latency_ms} for slow in status.slowest],
     }
@@ -93,6 +94,7 @@ def _no_progress() -> dict[str, Any]:
         **nothing,
         "rate": 0.0,
         "eta_seconds": None,
+        "carried": {},
         "counters": None,
         "totals": None,
         "reconciles": True,
@@ -100,16 +102,6 @@ def _no_progress() -> dict[str, Any]:
         "reasons": {},
         "slowest_hosts": [],
     }
-
-
-def errors_by_reason(status: JobStatus) -> dict[str, int]:
-    """Requests that ended without a page."""
-    found: dict[str, int] = {}
-    for name, count in status.reasons.items():
-        outcome, _, reason = name.partition(":")
-        if outcome in ("dead", "robots"):
-            found[reason] = found.get(reason, 0) + count
-    return found
 
 
 def spec(value: JobSpec) -> dict[str, Any]:
@@ -141,6 +133,8 @@ def page(number: int, row: PageRow) -> dict[str, Any]:
         "size": row.size,
         "elapsed_ms": row.elapsed_ms,
         "fetched_at": iso(row.fetched_ms),
+        "checked_at": None if row.checked_ms is None else iso(row.checked_ms),
+        "reused": row.reused,
         "redirect": row.redirect,
         "canonical": row.canonical,
         "fingerprint": hex_of(row.fingerprint),

@@ -14,7 +14,7 @@ from flask import Flask, Response, current_app, g, request
 from pydantic import BaseModel, ValidationError
 from werkzeug.exceptions import HTTPException
 
-from shoal.api import schemas
+from shoal.api import schedule_schemas, schemas
 from shoal.core.flaws import Flaw, flaws_of
 from shoal.core.redact import without_secrets
 from shoal.core.spec import JobSpec
@@ -66,8 +66,12 @@ def refuse_values(exc: ValidationError) -> Response:
     values = cast(dict[str, Any], given) if isinstance(given, dict) else {}
     if exc.title in (schemas.JobPath.__name__, schemas.PagePath.__name__):
         return problem(404, "there is no such job or page: ids look different")
-    model: type[BaseModel] = getattr(schemas, exc.title, BaseModel)
-    flaws = [_never_here(flaw) for flaw in flaws_of(exc, values, model, JobSpec.model_fields)]
+    if exc.title == schedule_schemas.SchedulePath.__name__:
+        return problem(404, "there is no such schedule: names look different")
+    of_schedule: type[BaseModel] | None = getattr(schedule_schemas, exc.title, None)
+    model: type[BaseModel] = of_schedule or getattr(schemas, exc.title, BaseModel)
+    elsewhere = () if of_schedule else JobSpec.model_fields
+    flaws = [_never_here(flaw) for flaw in flaws_of(exc, values, model, elsewhere)]
     if model is schemas.JobBody:
         flaws += _url_flaws(values.get("urls"))
     return problem(422, _sum_up(flaws), flaws=flaws)

@@ -11,19 +11,24 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, With
 
 from shoal.api.field_schema import EACH_SCHEMA, FIELDS_SCHEMA
 from shoal.api.job_schema import (
+    CHANGES_SCHEMA,
     CONTRACT_SCHEMA,
     EACH_HAS_FIELDS,
     NEXT_SCHEMA,
     OUTPUT_SCHEMA,
+    REVISIT_SCHEMA,
     SINCE_SCHEMA,
     SITEMAPS_SCHEMA,
     TOGETHER,
 )
 from shoal.core.browsing import Browsing
 from shoal.core.contract import Contract
+from shoal.core.job_order import JobSort
 from shoal.core.model import Engine, JobState, Lane
+from shoal.core.noise import WatchingSetting
 from shoal.core.output import Output
 from shoal.core.proxies import PoolName
+from shoal.core.revisit import Revisit
 from shoal.core.sitemaps import Since, Sitemaps
 from shoal.core.spec import Duration, JobSpec, Keep, Label, Parallel, Rate, Size
 from shoal.core.versions import NAME as VERSION_NAME
@@ -65,6 +70,8 @@ Pool = Annotated[PoolName | None, BeforeValidator(_name_of_a_pool)]
 MAX_LIMIT = 1_000
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="Rows of one answer.")]
 Cursor = Annotated[str, Field(max_length=500, pattern=r"^[A-Za-z0-9_-]*$")] | None
+LongCursor = Annotated[str, Field(max_length=2_000, pattern=r"^[A-Za-z0-9_-]*$")] | None
+"""One that may hold a name."""
 _MOMENT: dict[str, Any] = {"anyOf": [{"format": "date-time"}, {"pattern": "^[0-9]{1,9}[smhd]$"}]}
 Time = Annotated[str, Field(max_length=40, json_schema_extra=_MOMENT)] | None
 Name = Annotated[str, Field(max_length=200, pattern=_TEXT, description="A label for people.")]
@@ -134,10 +141,15 @@ class JobQuery(Query):
     state: JobState | None = None
     lane: Lane | None = None
     label: Label | None = None
+    find: Annotated[str, Field(max_length=200, pattern=_TEXT)] | None = Field(
+        default=None, description="Part of a name, an id or a label, in capitals or not."
+    )
     since: Time = _TIME
     until: Time = _TIME
+    sort: JobSort = Field(default=JobSort.CREATED, description="Sums are those of the moment.")
+    order: Literal["asc", "desc"] = "desc"
     limit: Limit = 50
-    cursor: Cursor = _CURSOR
+    cursor: LongCursor = _CURSOR
 
 
 class HistoryQuery(Query):
@@ -292,9 +304,11 @@ class JobBody(JobSpec):
     sitemaps: Annotated[Sitemaps, WithJsonSchema(SITEMAPS_SCHEMA)] = False
     since: Annotated[Since | None, WithJsonSchema(SINCE_SCHEMA)] = None
     next: Annotated[str, WithJsonSchema(NEXT_SCHEMA)] = ""
+    revisit: Annotated[Revisit, WithJsonSchema(REVISIT_SCHEMA)] = None
     each: Each = None
     fields: Fields = Field(default_factory=dict, validate_default=True)
     contract: Annotated[Contract | None, WithJsonSchema(CONTRACT_SCHEMA)] = None
+    changes: Annotated[WatchingSetting, WithJsonSchema(CHANGES_SCHEMA)] = None
     output: Annotated[Output | None, WithJsonSchema(OUTPUT_SCHEMA)] = Field(default=None, repr=False)
     headers: dict[str, Text] = Field(default_factory=dict, max_length=50)
     hosts: tuple[str, ...] = Field(default=(), max_length=1_000)

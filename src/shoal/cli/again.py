@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from shoal.cli.crew import GRACE_S, Crew
 from shoal.cli.follow import INTERRUPTED, POLL_S
 from shoal.cli.interrupts import Interrupts, noted_interrupts
-from shoal.cli.jobfile import read_job_file
+from shoal.cli.jobfile import SCHEDULE, read_job_file
 from shoal.cli.outage import Outage, ask_until_answered
 from shoal.cli.progress import PLAIN_EVERY_S
 from shoal.cli.show import opened_platform
@@ -97,6 +97,7 @@ def _run(
 def _read(asked: Asked) -> dict[str, Any]:
     """The settings from a file and options; options win."""
     values = read_job_file(asked.spec) if asked.spec else {}
+    values.pop(SCHEDULE, None)
     where = str(asked.spec) if asked.spec else "the spec"
     values |= {name: value for name, value in asked.flags.items() if value}
     if fields := dict(split_option(option) for option in asked.fields):

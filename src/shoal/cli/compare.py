@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from shoal.again.comparison import Change, Summary, by_field, by_page, compare
+from shoal.changes.comparison import Change, Summary, by_field, by_page, compare
 from shoal.cli.show import opened_platform
 from shoal.cli.talk import cells, counted, print_json, say, show
 from shoal.store.export import json_line
@@ -53,11 +53,15 @@ def _lines(change: Change) -> list[str]:
     item = change.item
     head = f"{_SIGNS[change.kind]} {item.url}" + (f" #{item.number}" if item.number else "")
     if change.kind != "changed":
-        return [f"{head}  {_short(dict(item.data), 2 * VALUE_CHARS)}"]
-    return [head, *(f"    {name}: {_short(old)} → {_short(new)}" for name, (old, new) in change.fields.items())]
+        return [f"{head}  {short_value(dict(item.data), 2 * VALUE_CHARS)}"]
+    return [
+        head,
+        *(f"    {name}: {short_value(old)} → {short_value(new)}" for name, (old, new) in change.fields.items()),
+    ]
 
 
-def _short(value: Any, most: int = VALUE_CHARS) -> str:
+def short_value(value: Any, most: int = VALUE_CHARS) -> str:
+    """A value in one line, for people."""
     text = json_line(value)[:-1]
     return text if len(text) <= most else text[: most - 1] + "…"
 

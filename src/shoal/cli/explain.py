@@ -8,7 +8,7 @@ import typer
 
 from shoal.cli import options as opt
 
-AnyUrl = Annotated[str, typer.Argument(help="The URL, as you have it.", show_default=False)]
+AnyUrl = Annotated[str, typer.Argument(help="The URL, as you have it; in quotes if it has an &.", show_default=False)]
 
 
 def explain(job: opt.Job, url: AnyUrl, json: opt.Json = False) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -47,3 +49,11 @@ def flower(host: Host = None, port: Port = None, control: WithControl = False, j
         if json:
             print_json({"url": served.url, "user": door.user, "password": door.password if door.generated else None})
         served.run()
+    _leave()
+
+
+def _leave() -> NoReturn:
+    """At once: threads of Flower that wait for a broker which is away would be waited for in turn."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

@@ -17,6 +17,7 @@ from shoal.cli.output import Writer, open_writer
 from shoal.cli.progress import Display, live_display, summary
 from shoal.cli.talk import counted, print_json, say, status_json
 from shoal.cli.view import View
+from shoal.cli.webhook_view import tell_now
 from shoal.core.job_status import JobStatus
 from shoal.core.model import JobState
 from shoal.core.spec import JobSpec
@@ -161,6 +162,7 @@ def _follow(platform: Platform, job: str, crew: Crew, view: View, interrupts: In
     delivered = not status.state.ended or deliver_now(platform, job, quiet=view.quiet)
     if not status.state.ended:
         return INTERRUPTED
+    tell_now(platform, quiet=view.quiet)
     return 0 if status.state is JobState.FINISHED and status.counters.done > status.redirects and delivered else 1
 
 

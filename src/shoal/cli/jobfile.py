@@ -20,6 +20,9 @@ from shoal.core.url import describe_problems
 from shoal.errors import BadSpec, BadUrls, InputError
 from shoal.proxy_pools import with_list
 
+SCHEDULE = "schedule"
+"""The part of a job file that says when the job is to run."""
+
 
 def read_job_file(path: Path) -> dict[str, Any]:
     """The settings of a YAML job."""
@@ -119,12 +122,17 @@ def make_spec(
     proxies: Sequence[str] = (),
     browser: Mapping[str, Any] = MappingProxyType({}),
     params: Iterable[str] = (),
+    ignore: Sequence[str] = (),
 ) -> JobSpec:
     """The job from a file and flags; flags that were not given (None or empty) change nothing."""
     if proxies and flags.get("proxies"):
         raise BadSpec("--proxy and --proxies: give proxies of your own, or the name of a pool")
     values = _with_schema(read_job_file(file), file.parent) if file else {}
+    values.pop(SCHEDULE, None)  # when it is to run is for who schedules it
+    watched = values.get("changes")
     values |= {name: value for name, value in flags.items() if value is not None and value != []}
+    if ignore or values.get("changes") is True:
+        values["changes"] = _watching(watched, ignore)
     if given := dict(split_option(option) for option in fields):
         values["fields"] = _added(values.get("fields"), given)
     if sent := read_headers(headers):
@@ -149,6 +157,19 @@ def _with_schema(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     if not isinstance(name, str):
         return values
     return {**values, "contract": {**cast(dict[str, Any], contract), "schema": read_job_file(folder / name)}}
+
+
+def _watching(section: object, ignore: Sequence[str]) -> object:
+    """What the file says about changes, with the selectors of the flags besides."""
+    if section is None or isinstance(section, bool):
+        return {"ignore": list(ignore)} if ignore else True
+    if not isinstance(section, dict):
+        return section
+    known = cast(dict[str, Any], section)
+    if not ignore:
+        return known
+    listed: Any = known.get("ignore") or ()
+    return {**known, "ignore": [*((listed,) if isinstance(listed, str) else listed), *ignore]}
 
 
 def _with_proxies(section: object, given: Sequence[str]) -> dict[str, Any]:

@@ -22,6 +22,8 @@ LONGEST_LINE = 1_000_000
 """Bytes. Nothing of ours is as long."""
 MOST_FILES = 400
 """Those that were written to last; each is open while it is read."""
+LISTS = 2
+"""Of a folder: what is put aside behind the back of the first one is in the second."""
 LOOK_EVERY = 200
 """Lines that nobody asked for, after which the time is looked at."""
 NEAR = 32
@@ -56,7 +58,8 @@ def find_files(folder: Path) -> list[Path]:
     found: list[tuple[int, Path]] = []
     for path in (*folder.glob("*.log"), *folder.glob("*.log.[0-9]")):
         with suppress(OSError):
-            found.append((path.stat().st_mtime_ns, path))
+            if path.is_file():
+                found.append((path.stat().st_mtime_ns, path))
     return [path for _, path in sorted(found, reverse=True)][:MOST_FILES]
 
 
@@ -65,8 +68,9 @@ def opened(folder: Path) -> Generator[dict[Key, LogFile]]:
     """All of its files, each once, although some may be put aside at this moment."""
     files: dict[Key, LogFile] = {}
     try:
-        for path in find_files(folder):
-            _open_into(files, path)
+        for path in (path for _ in range(LISTS) for path in find_files(folder)):
+            if len(files) < MOST_FILES:
+                _open_into(files, path)
         yield files
     finally:
         for file in files.values():
@@ -106,11 +110,15 @@ class Follower:
                 line = _taken(raw, self._wanted, self._tally)
                 if line is not None:
                     lines.append(line)
-            if key not in there:
+            if key not in there and self._is_over(file):
                 os.close(file.descriptor)
                 del self._files[key]
                 self._long.discard(key)
         return sorted(lines, key=_when)
+
+    def _is_over(self, file: LogFile) -> bool:
+        """A file may have been put aside while the others were listed: who closed it would read it all again."""
+        return not os.fstat(file.descriptor).st_nlink or len(self._files) > 2 * MOST_FILES
 
     def _grown(self, key: Key, file: LogFile) -> Iterator[bytes | None]:
         size = os.fstat(file.descriptor).st_size

@@ -78,6 +78,10 @@ class Wanted:
     level: str = "debug"
     """And above."""
     since: str = ""
+    slice: str | None = None
+    """Its task id, or the first letters of it."""
+    worker: str | None = None
+    """Its name, or the first letters of it."""
 
     def __post_init__(self) -> None:
         if self.level not in LOG_LEVELS:
@@ -86,7 +90,7 @@ class Wanted:
     @property
     def needles(self) -> tuple[bytes, ...]:
         """Bytes that are in every line that is wanted; what JSON may write in another way is not looked for."""
-        texts = (self.job, self.request_id, self.event, self.host)
+        texts = (self.job, self.request_id, self.event, self.host, self.slice, self.worker)
         return tuple(text.encode() for text in texts if text and re.fullmatch(r"[\w.:-]+", text, re.ASCII))
 
     def wants(self, line: LogLine) -> bool:
@@ -94,7 +98,9 @@ class Wanted:
         return (
             line.at >= self.since
             and _rank(line.level) >= _rank(self.level)
-            and (not self.job or str(fields.get("job") or "").startswith(self.job))
+            and _begins(fields, "job", self.job)
+            and _begins(fields, "worker", self.worker)
+            and (_begins(fields, "slice", self.slice) or _begins(fields, "task_id", self.slice))
             and (not self.request_id or fields.get("request_id") == self.request_id)
             and (not self.event or self.event in (line.event, fields.get("of")))
             and (not self.host or self._is_of_host(str(fields.get("host") or "")))
@@ -102,6 +108,10 @@ class Wanted:
 
     def _is_of_host(self, host: str) -> bool:
         return self.host in (host, host.rpartition(":")[0])
+
+
+def _begins(fields: dict[str, Any], name: str, wanted: str | None) -> bool:
+    return not wanted or str(fields.get(name) or "").startswith(wanted)
 
 
 def for_programs(line: LogLine) -> str:

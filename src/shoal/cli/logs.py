@@ -36,10 +36,22 @@ Event = Annotated[
     str | None, typer.Option("--event", envvar="SHOAL_LOGS_EVENT", help="Of this event, and how many were left out.")
 ]
 OfHost = Annotated[str | None, typer.Option("--host", envvar="SHOAL_LOGS_HOST", help="About pages of this host.")]
+OfSlice = Annotated[
+    str | None,
+    typer.Option("--slice", envvar="SHOAL_LOGS_SLICE", help="Of this slice: its first letters, or its task's id."),
+]
+OfWorker = Annotated[
+    str | None, typer.Option("--worker", envvar="SHOAL_LOGS_WORKER", help="Of this worker: its name, or how it begins.")
+]
 Since = Annotated[
     str | None,
     typer.Option("--since", envvar="SHOAL_LOGS_SINCE", help="Not older than this: 10m, 2h, or 2026-11-16T03:00."),
 ]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--folder", envvar="SHOAL_LOGS_FOLDER", show_default=False,
+                 help="The logs (*.log) of this folder, in place of those of SHOAL_HOME."),
+]  # fmt: skip
 Number = Annotated[
     int, typer.Option("--number", "-n", envvar="SHOAL_LOGS_NUMBER", min=0, max=10_000,
                       help="The last so many lines; 0: all."),
@@ -55,9 +67,12 @@ def logs(
     level: Level = "debug",
     event: Event = None,
     host: OfHost = None,
+    slice: OfSlice = None,  # noqa: A002 - the flag's name
+    worker: OfWorker = None,
     since: Since = None,
     number: Number = 100,
     follow: Follow = False,
+    folder: Folder = None,
     json: opt.Json = False,
 ) -> None:
     """Show the log lines of this machine: of the API and the workers that commands started here.
@@ -67,9 +82,11 @@ def logs(
     shoal logs --since 10m -n 0 --json | jq .event
 
     shoal logs --follow
+
+    shoal logs --folder /var/log/shoal --request-id nightly-42
     """
-    folder = read_settings().home / "logs"
-    wanted = Wanted(job, request_id, event, host, level, _moment(since))
+    folder = folder or read_settings().home / "logs"
+    wanted = Wanted(job, request_id, event, host, level, _moment(since), slice, worker)
     printer = _Printer(as_json=json)
     tally = Tally()
     try:
@@ -92,7 +109,7 @@ def _show(folder: Path, wanted: Wanted, number: int, printer: _Printer, tally: T
         if not files and not follow:
             raise ShoalError(
                 f"there are no logs in {folder}: `shoal up` and `shoal crawl` write them there; "
-                "`shoal worker` and `shoal api` write to standard error, or to SHOAL_LOG_FILE"
+                "`shoal worker` and `shoal api` write to standard error, or to SHOAL_LOG_FILE (see --folder)"
             )
         if not files:
             say(f"there are no logs in {folder} yet; waiting for them")

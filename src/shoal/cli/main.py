@@ -9,10 +9,12 @@ import typer
 
 from shoal import __version__
 from shoal.cli import (
+    changes,
     drill,
     explain,
     extract,
     flower,
+    history,
     hosts,
     jobs,
     keys,
@@ -24,10 +26,12 @@ from shoal.cli import (
     quality,
     recover,
     run,
+    schedule,
     spiders,
     top,
     trying,
     up,
+    webhooks,
 )
 from shoal.cli.talk import say
 from shoal.errors import ShoalError
@@ -52,6 +56,8 @@ for _command in (
     jobs.jobs,
     jobs.status,
     explain.explain,
+    history.history,
+    changes.changes,
     jobs.results,
     jobs.deliver,
     quality.fields,
@@ -78,8 +84,10 @@ for _command in (
     drill.drill,
 ):
     app.command(rich_help_panel="Operate")(_command)
+app.add_typer(schedule.app, rich_help_panel="Fetch")
 app.add_typer(hosts.app, rich_help_panel="Operate")
 app.add_typer(keys.app, rich_help_panel="Operate")
+app.add_typer(webhooks.app, rich_help_panel="Operate")
 
 
 def _show_version(wanted: bool) -> None:
@@ -109,9 +117,10 @@ def main() -> None:
     except KeyboardInterrupt:
         say("stopped")
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+    except SystemExit as exc:
+        if isinstance(exc.__context__, BrokenPipeError):  # who reads has had enough; to Click that is an error
+            sys.exit(0)
+        raise
     except OSError as exc:
         say(f"shoal: {exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else ""))
         sys.exit(1)

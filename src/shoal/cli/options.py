@@ -114,6 +114,16 @@ DuplicatesOption = Annotated[
     typer.Option("--duplicates", envvar="SHOAL_DUPLICATES", rich_help_panel=_JOB,
                  help="Find pages that say what an earlier one says: mark, or skip, which follows no links of theirs."),
 ]  # fmt: skip
+Changes = Annotated[
+    bool | None,
+    typer.Option("--changes", envvar="SHOAL_CHANGES", rich_help_panel=_JOB,
+                 help="Keep a digest of what each page says, to be compared with other runs: shoal changes."),
+]  # fmt: skip
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", envvar="SHOAL_IGNORE", rich_help_panel=_JOB,
+                 help="What stands in elements that this CSS selector finds is no change; implies --changes."),
+]  # fmt: skip
 Name = Annotated[str | None, typer.Option(envvar="SHOAL_NAME", help="A label for the job.", rich_help_panel=_JOB)]
 Header = Annotated[
     list[str] | None,
@@ -212,6 +222,22 @@ Keep = Annotated[
     str | None,
     typer.Option(envvar="SHOAL_KEEP", rich_help_panel=_RUN,
                  help="Remove the job this long after its end: 30d, or forever. [default: what SHOAL_KEEP_DAYS says]"),
+]  # fmt: skip
+Previous = Annotated[
+    str | None,
+    typer.Option("--previous", envvar="SHOAL_PREVIOUS", rich_help_panel=_JOB,
+                 help="Do not fetch again what has not changed since this job, or since the last one of this --name: "
+                      "JOB, or last."),
+]  # fmt: skip
+Revisit = Annotated[
+    str | None,
+    typer.Option("--revisit", envvar="SHOAL_REVISIT", rich_help_panel=_JOB,
+                 help="Ask for each page as often as it changes, within this span: 1h..30d, or true."),
+]  # fmt: skip
+MaxAge = Annotated[
+    str | None,
+    typer.Option("--max-age", envvar="SHOAL_MAX_AGE", rich_help_panel=_JOB,
+                 help="Use pages that any job has stored at most this long ago: 1d."),
 ]  # fmt: skip
 Workers = Annotated[
     int,

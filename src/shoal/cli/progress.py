@@ -11,6 +11,7 @@ from typing import Protocol
 
 from shoal.cli.talk import counted, human_bytes, human_seconds, say
 from shoal.core.job_status import JobStatus
+from shoal.core.reuse import REUSED
 from shoal.core.trouble import explain
 
 PLAIN_EVERY_S = 2.0
@@ -156,7 +157,8 @@ def failures(status: JobStatus) -> list[tuple[str, int]]:
 def read_in_part(status: JobStatus) -> list[tuple[str, int]]:
     """Why pages that were stored may hold more than was found in them, the most frequent first."""
     done = [(name.partition(":")[2], count) for name, count in status.reasons.items() if name.startswith("done:")]
-    return sorted((pair for pair in done if pair[0] not in ("redirect", "duplicate")), key=lambda pair: -pair[1])
+    whole = {"redirect", "duplicate", *REUSED}
+    return sorted((pair for pair in done if pair[0] not in whole), key=lambda pair: -pair[1])
 
 
 def summary(status: JobStatus) -> list[str]:
@@ -171,6 +173,9 @@ def summary(status: JobStatus) -> list[str]:
         f"  found {counted(c.seen + c.duplicates, 'link')}: {c.admitted} taken, {c.duplicates} seen before, "
         f"{c.filtered} left out",
     ]
+    if carried := status.carried:
+        told = ", ".join(f"{count:,} {reason}" for reason, count in carried.items())
+        lines.append(f"  carried over from an earlier job: {told}; {human_bytes(c.saved)} saved")
     if reasons := failures(status):
         told = ", ".join(f"{reason} {count}" for reason, count in reasons[:6])
         lines.append(f"  not fetched: {told}")

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -20,6 +20,7 @@ from shoal.cli.view import View
 from shoal.core.address import read_address
 from shoal.core.egress import Egress, explain
 from shoal.core.model import Engine, JobState
+from shoal.core.revisit import LAST
 from shoal.core.spec import JobSpec, with_max_body
 from shoal.core.template import count_all
 from shoal.core.url import Url
@@ -32,6 +33,9 @@ from shoal.render.lookup import find_browser
 from shoal.settings import Settings, read_settings
 from shoal.spiders.finder import use as use_spiders
 from shoal.spiders.models import check_named
+
+if TYPE_CHECKING:
+    from shoal.wiring import Platform
 
 DEFAULT_WORKERS = min(2, os.cpu_count() or 1)
 MAX_LOOKUPS = 20
@@ -70,7 +74,12 @@ def crawl(
     spider: opt.Spider = None,
     param: opt.Param = None,
     duplicates: opt.DuplicatesOption = None,
+    changes: opt.Changes = None,
+    ignore: opt.Ignore = None,
     name: opt.Name = None,
+    previous: opt.Previous = None,
+    revisit: opt.Revisit = None,
+    max_age: opt.MaxAge = None,
     header: opt.Header = None,
     drop_tracking: opt.DropTracking = None,
     nofollow: opt.Nofollow = None,
@@ -101,8 +110,7 @@ def crawl(
 ) -> None:
     """Crawl a site: follow links inside the start hosts, take fields, write results as they come.
 
-    shoal crawl https://books.example/ --pages 500 --field title=h1 --field price=.price -o books.jsonl
-    """
+    shoal crawl https://books.example/ --pages 500 --field title=h1 --field price=.price -o books.jsonl"""
     _launch(locals())
 
 
@@ -120,7 +128,12 @@ def scrape(
     spider: opt.Spider = None,
     param: opt.Param = None,
     duplicates: opt.DuplicatesOption = None,
+    changes: opt.Changes = None,
+    ignore: opt.Ignore = None,
     name: opt.Name = None,
+    previous: opt.Previous = None,
+    revisit: opt.Revisit = None,
+    max_age: opt.MaxAge = None,
     header: opt.Header = None,
     drop_tracking: opt.DropTracking = None,
     noindex: opt.Noindex = None,
@@ -197,7 +210,17 @@ def resume(
 
 
 def _launch(given: Mapping[str, Any]) -> None:
-    """Run what the arguments of a command ask for: those that have the name of a setting are the job's."""
+    """Run what the arguments of a command ask for."""
+    kind = given["format"]
+    if given["deliver"] and kind and not given["output"]:
+        kind = None  # that of the delivery
+    view = View(given["output"], kind, given["quiet"], given["json"])
+    spec, where = spec_of(given)
+    _start(spec, given["workers"], given["detach"], view, where)
+
+
+def spec_of(given: Mapping[str, Any]) -> tuple[JobSpec, Places]:
+    """The job of a command's arguments, those that have the name of a setting; and where its URLs were written."""
     listed = [*map(Written, given["urls"] or ()), *(read_url_list(given["file"]) if given.get("file") else ())]
     flags = {name: given[name] for name in JobSpec.model_fields if name in given and name not in _OTHERWISE}
     flags |= {setting: given.get(name) for name, setting in _RENAMED.items()}
@@ -207,14 +230,13 @@ def _launch(given: Mapping[str, Any]) -> None:
         "sitemaps": _sitemaps(given["sitemap"], given.get("sitemaps")),
         "engine": engine_of(browser=given["browser"], auto=given["auto"]),
     }
-    job, kind = given["job"], given["format"]
-    if given["deliver"] and kind and not given["output"]:
-        flags["output"], kind = {"to": given["deliver"], "format": kind}, None
-    view = View(given["output"], kind, given["quiet"], given["json"])
+    job = given["job"]
+    if given["deliver"] and given["format"] and not given["output"]:
+        flags["output"] = {"to": given["deliver"], "format": given["format"]}
     asked = asked_of_browser(flags["engine"], job, **{name: given[name] for name in ("wait", "screenshot", "pdf")})
     fields, headers, proxies = (given[name] or () for name in ("field", "header", "proxy"))
-    spec = make_spec(job, flags, fields, headers, proxies, asked, given["param"] or ())
-    _start(spec, given["workers"], given["detach"], view, _where(listed, job))
+    spec = make_spec(job, flags, fields, headers, proxies, asked, given["param"] or (), given.get("ignore") or ())
+    return spec, _where(listed, job)
 
 
 def _sitemaps(listed: list[str] | None, all_of_hosts: bool | None) -> list[str] | bool | None:
@@ -302,7 +324,7 @@ def _submit_and_follow(
     with open_platform(settings, rings=crew.absent) as platform:
         interrupts.check()
         platform.recovery.look()  # at a Redis that was started anew; later it would be told of this job once more
-        job = platform.intake.submit(spec).job
+        job = platform.intake.submit(_with_previous(spec, platform)).job
         if detach:
             print_json({"job": job}) if view.json else print(job)
             return 0
@@ -311,6 +333,13 @@ def _submit_and_follow(
         code = follow(platform, job, crew, view, interrupts)
         crew.stop()  # before the platform goes: the workers still write to it
         return code
+
+
+def _with_previous(spec: JobSpec, platform: Platform) -> JobSpec:
+    """People may write the first letters of a job's id."""
+    if spec.previous in (None, LAST):
+        return spec
+    return spec.model_copy(update={"previous": platform.control.find(spec.previous)})
 
 
 def _look_up(urls: Iterable[Url], egress: Egress, local: Iterable[str]) -> None:

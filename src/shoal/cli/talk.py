@@ -51,6 +51,7 @@ def status_json(status: JobStatus) -> dict[str, Any]:
         "pages_per_second": round(counters.done / seconds, 2) if seconds else 0.0,
         "totals": status.totals.as_json,
         "reconciles": status.reconciles,
+        "carried": status.carried,
         "counters": {name: getattr(counters, name) for name in counters.__slots__},
         "reasons": status.reasons,
         "slowest_hosts": [{"host": h.host, "latency_ms": h.latency_ms} for h in status.slowest],

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from shlex import quote
 
 from shoal.core.explanation import Explanation, Step, Verdict
+from shoal.core.ledger import Ask
 from shoal.core.model import JobState, Outcome
+from shoal.core.reuse import SKEW_MS
 from shoal.core.url import Url, parse
-from shoal.explain.left_out import left_out
+from shoal.explain.left_out import FOR_LINKS, left_out
 from shoal.explain.origin import Facts, origin_steps
 from shoal.explain.rows import ask_steps, letter_step, page_steps, replay_step
 from shoal.explain.rules import robots_word, scope_step, would_happen
@@ -95,14 +98,15 @@ class Explainer:
         versions = [FIRST_VERSION, *(each.version for each in self._extractions.of_job(row.id))]
         counts = self._traces.item_counts(row.id, page.fingerprint, versions)
         steps = [
-            *origin_steps(self._traces, row.id, asked.url, Facts.of(page)),
-            *ask_steps(self._traces.asks(row.id, asked.url, page.fetched_ms)),
+            *self._way(asked, Facts.of(page), self._traces.asks(row.id, asked.url, _last_asked(page))),
             *page_steps(self._traces, row.spec, page, counts),
         ]
         if page.redirect:
             steps.append(self._target_step(asked, page.redirect))
-            return asked.answer(Verdict.REDIRECTED, steps, f"it points to {page.redirect}, {steps[-1].reason}")
+            return asked.answer(Verdict.REDIRECTED, steps, f"it points to {steps[-1].reason}")
         fetched = next(step.reason for step in steps if step.name == "fetched")
+        if carried := next((step.reason for step in steps if step.name == "carried_over"), ""):
+            fetched = f"{fetched}; {carried}"
         alike = next((f"; {step.reason}" for step in steps if step.name == "duplicate"), "")
         return asked.answer(Verdict.STORED, steps, f"{fetched}{alike}")
 
@@ -116,15 +120,14 @@ class Explainer:
         elif refusal := scope_step(row.spec, target):
             told = f"which is out of scope: {refusal.reason}"
         else:
-            told = f"which has no page: shoal explain {row.id} tells why"
-        return Step("target", told, detail={"url": redirect})
+            told = f"which has no page: shoal explain {row.id} {quote(redirect)} tells why"
+        return Step("target", f"{redirect}, {told}", detail={"url": redirect})
 
     def _given_up(self, asked: _Asked, letter: DeadLetter) -> Explanation:
         row, url = asked.row, asked.url
         word = robots_word(self._robots.load(url.origin), url) if letter.reason == "robots_disallowed" else None
         steps = [
-            *origin_steps(self._traces, row.id, url, Facts.of(letter)),
-            *ask_steps(self._traces.asks(row.id, url, letter.at_ms)),
+            *self._way(asked, Facts.of(letter), self._traces.asks(row.id, url, letter.at_ms)),
             letter_step(letter, word.group if word else ""),
         ]
         summary = steps[-1].reason
@@ -132,14 +135,19 @@ class Explainer:
             steps.append(replay_step(letter, row.state))
         return asked.answer(_OUTCOMES.get(letter.outcome, Verdict.FAILED), steps, summary)
 
+    def _way(self, asked: _Asked, facts: Facts, asks: Iterable[Ask]) -> list[Step]:
+        """How it came, and each time that it was asked for, in the order of time: it may have been replayed between."""
+        origin, *replays = origin_steps(self._traces, asked.row.id, asked.url, facts)
+        return [origin, *sorted((*ask_steps(asks), *replays), key=lambda step: step.at_ms or 0)]
+
     # --- what has not --------------------------------------------------------------------------------------------
 
     def _waiting(self, asked: _Asked, sighting: Sighting, found: Found) -> Explanation:
         row, request = asked.row, found.request
-        tried = request.attempt or found.where is Where.DELAYED
+        tried = request.attempt or request.render or request.losses or found.where is Where.DELAYED
         asks = self._traces.asks(row.id, asked.url, sighting.now_ms) if tried else ()
         waiting = list(waiting_steps(sighting, found, self._hosts, self._watch, row))
-        steps = [*origin_steps(self._traces, row.id, asked.url, Facts.of(request)), *ask_steps(asks), *waiting]
+        steps = [*self._way(asked, Facts.of(request), asks), *waiting]
         place = next(step for step in waiting if step.name == found.where.value)
         last = waiting[-1]
         summary = place.reason if last is place else f"{place.reason}; {last.reason}"
@@ -152,30 +160,47 @@ class Explainer:
         submitted = list(origin_steps(self._traces, row.id, url, None))
         if not row.state.ended and (sighting.state is None or sighting.rebuilding):
             return asked.answer(Verdict.MOVING, [*submitted, lost_step(row, sighting)], certain=False)
-        met = sighting.seen or bool(submitted) or (None if row.state.ended else False)
-        guess = left_out(row, url, met=met)
+        met = sighting.seen or bool(submitted) or (self._unmet(row) if row.state.ended else False)
+        guess = left_out(row, url, met=met, submitted=bool(submitted))
         if guess and met is not False:
-            return asked.answer(guess.verdict, [*submitted, guess.step], certain=guess.certain)
+            certain = guess.certain and not sighting.unsearched
+            steps = [*submitted, guess.step, *(() if met else self._besides(asked))]
+            return asked.answer(guess.verdict, steps, guess.step.reason, certain=certain)
         if not met:
-            return self._never_seen(asked, sighting)
+            return self._never_seen(asked, sighting, certain=met is False or row.state is not JobState.CANCELLED)
         if sighting.unsearched:
             told = f"queued for {url.host}, behind more requests than are looked through"
             return asked.answer(Verdict.QUEUED, [*submitted, Step("queued", told)], certain=False)
         told = "it is known, but has no row and no place" if row.state.ended else "it is between two places: ask again"
         return asked.answer(Verdict.MOVING, [*submitted, Step("moving", told)], certain=False)
 
-    def _never_seen(self, asked: _Asked, sighting: Sighting) -> Explanation:
+    def _unmet(self, row: JobRow) -> bool | None:
+        """False: it has not met what was not submitted. None: links or redirects may have led to it, nobody knows."""
+        alone = row.status is not None and not (row.spec.goes_on or row.spec.spider or row.status.redirects)
+        return False if alone and self._traces.names_all(row.id) else None
+
+    def _besides(self, asked: _Asked) -> list[Step]:
+        """What else would have stood in its way, since nobody knows how far it has come."""
+        steps = would_happen(asked.row.spec, asked.url, asked.row.status, self._robots.load(asked.url.origin), {})
+        return [step for step in steps if step.name in ("depth", "robots")]
+
+    def _never_seen(self, asked: _Asked, sighting: Sighting, *, certain: bool) -> Explanation:
         row, url, status = asked.row, asked.url, asked.row.status
         steps = list(would_happen(row.spec, url, status, self._robots.load(url.origin), sighting.budget))
         against = next((step for step in steps if step.name == "filtered"), None)
         if row.state.ended:
             steps.append(ended_step(row, status))
-        elif row.open:
-            steps.append(Step("open", f"it can be added: shoal add {row.id} {url}", recorded=False))
+        elif row.open and (against is None or against.detail["reason"] in FOR_LINKS):
+            steps.append(Step("open", f"it can be added: shoal add {row.id} {quote(str(url))}", recorded=False))
         summary = "nobody submitted it, and no link to it was followed"
         if against:
             summary = f"{summary}; one would be {against.reason}"
-        return asked.answer(Verdict.NEVER_SEEN, steps, summary, certain=row.state is not JobState.CANCELLED)
+        return asked.answer(Verdict.NEVER_SEEN, steps, summary, certain=certain)
+
+
+def _last_asked(page: PageRow) -> int:
+    """Up to when its host may have been asked; of a page that was carried over the time is Redis', not a worker's."""
+    return page.fetched_ms if page.checked_ms is None else page.checked_ms + SKEW_MS
 
 
 def _canonical_step(text: str, url: Url) -> Step:

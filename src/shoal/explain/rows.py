@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from shoal.core.explanation import Step
 from shoal.core.ledger import Ask
 from shoal.core.model import JobState, Outcome
+from shoal.core.reuse import FRESH, NOT_DUE, NOT_MODIFIED
 from shoal.core.spec import JobSpec
 from shoal.extract.document import is_json
 from shoal.extract.page import HTML_TYPES
@@ -33,6 +34,8 @@ def ask_steps(asks: Iterable[Ask]) -> Iterator[Step]:
 def page_steps(traces: Traces, spec: JobSpec, page: PageRow, counts: list[ItemCount]) -> Iterator[Step]:
     """A page that is stored, and what was made of it."""
     yield _fetched_step(page)
+    if page.reused:
+        yield _carried_step(page)
     if page.redirect:
         yield Step("redirected", f"it points to {page.redirect}", page.fetched_ms, {"to": page.redirect})
     if page.canonical and page.canonical != page.url:
@@ -65,6 +68,22 @@ def _fetched_step(page: PageRow) -> Step:
             "depth": page.depth,
         },
     )
+
+
+_CARRIED = {
+    NOT_MODIFIED: "its host was asked, and said that it has not changed (HTTP 304)",
+    NOT_DUE: "it was not due to be visited, by how often it changes",
+    FRESH: "it was stored a short while ago, which is recent enough for this job (max_age)",
+}
+
+
+def _carried_step(page: PageRow) -> Step:
+    """Why there is no body of this job's own."""
+    lenders = ", ".join(sorted(page.lenders))
+    of = f" of job {lenders}" if lenders else ""
+    told = f"carried over from an earlier job: {_CARRIED.get(page.reused or '', page.reused)}; the body is that{of}"
+    detail = {"reused": page.reused, "interval_ms": page.interval_ms, "lender": lenders or None}
+    return Step("carried_over", told, page.checked_ms, detail)
 
 
 def _duplicate_step(traces: Traces, spec: JobSpec, page: PageRow, of: int) -> Step:

@@ -7,7 +7,7 @@ from math import isinf
 
 from shoal.core.explanation import Step, moment
 from shoal.core.job_status import JobStatus
-from shoal.core.model import JobState
+from shoal.core.model import Engine, JobState, queue_name
 from shoal.frontier.watch import Watch
 from shoal.frontier.whereabouts import Found, Sighting, Where
 from shoal.hosts import Hosts
@@ -28,7 +28,7 @@ def waiting_steps(sighting: Sighting, found: Found, hosts: Hosts, watch: Watch, 
     if row.state is JobState.PAUSED:
         yield Step("paused", f"the job is paused: shoal resume {row.id}", detail={"state": row.state.value})
     yield from _host_steps(sighting, hosts, watch, request.url.host)
-    yield from _worker_steps(watch, row)
+    yield from _worker_steps(watch, row, render=request.render)
 
 
 def place_step(sighting: Sighting, found: Found) -> Step:
@@ -63,14 +63,15 @@ def _host_steps(sighting: Sighting, hosts: Hosts, watch: Watch, host: str) -> It
         yield Step("throttled", told, last.at_ms, {"host": host, "pace": status.pace, "why": last.reason})
 
 
-def _worker_steps(watch: Watch, row: JobRow) -> Iterator[Step]:
+def _worker_steps(watch: Watch, row: JobRow, *, render: bool) -> Iterator[Step]:
+    queue = queue_name(Engine.BROWSER, row.spec.lane) if render else row.spec.queue
     beats = watch.workers()
     if row.state is not JobState.RUNNING:
         return
     if not beats:
         yield Step("worker", f"no worker is alive: shoal resume {row.id}, or shoal worker")
-    elif not any(row.spec.queue in beat.queues for beat in beats):
-        yield Step("worker", f"no worker serves {row.spec.queue}: shoal worker --queues {row.spec.queue}")
+    elif not any(queue in beat.queues for beat in beats):
+        yield Step("worker", f"no worker serves {queue}: shoal worker --queues {queue}", detail={"queue": queue})
 
 
 def lost_step(row: JobRow, sighting: Sighting) -> Step:

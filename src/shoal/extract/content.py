@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,10 +49,10 @@ class Content:
         return {name: found[name] for name in self.formats}
 
 
-def outline_of(html: Html) -> Outline:
-    """The parts of a page; one without a body has none."""
+def outline_of(html: Html, left_out: Container[int] = ()) -> Outline:
+    """The parts of a page, without these elements; one without a body has none."""
     body = html.tree.body
-    page = outline(body) if body is not None else Outline(Part("body"))
+    page = outline(body, left_out) if body is not None else Outline(Part("body"))
     if page.cut:
         html.cut["content"] = None
     return page

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from shoal.core.likeness import likeness_of
+from shoal.core.noise import Noise, unpack_noise
 from shoal.core.url import Base
 from shoal.extract.allowance import Allowance
 from shoal.extract.content import outline_of, text_of, title_of
@@ -20,9 +21,14 @@ from shoal.extract.listing import is_packed, read_listing
 from shoal.extract.main_text import main_content
 from shoal.extract.next_page import next_links, rough_selector
 from shoal.extract.page import META_NAMES, Html
+from shoal.extract.plain import Plain, is_text, plain_html, plain_text, told_lines
 from shoal.extract.shell import why_render
-from shoal.extract.weight import Query, is_light
+from shoal.extract.weight import LIGHT_BYTES, Query, is_light
 from shoal.spiders.follow import FollowUp
+
+QUICK_BYTES = 16 << 20
+"""Of a body that is no text: so many are known by their digest in some 20 ms."""
+_NO_NOISE = Noise()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,14 @@ class Wanted:
     brief: str = ""
     """For the job's spider: `extract.spiders.Brief`."""
     markup: bool = True
-    """Is it a page of HTML? Others are for spiders alone."""
+    """Is it a page of HTML? Others are for spiders, and for a digest."""
+    noise: str = ""
+    """By which rules a digest of it is made (`core.noise`); empty: by none, it has no digest."""
+    media_type: str = ""
+    prose: bool = False
+    """Is its text, for the digest, that of HTML?"""
+    lines: int = 0
+    """So many characters of the text that the digest is of are wanted, too."""
 
     @property
     def extractor(self) -> Extractor:
@@ -67,8 +80,15 @@ class Wanted:
             return False
         if self.extractor.spider or self.extractor.model:  # an operator's code, of which nobody knows how long it takes
             return False
+        if self.only_digest:
+            return len(body) <= (LIGHT_BYTES * scale if is_text(self.media_type, body) else QUICK_BYTES)
         light = self.json or is_light(body, self.queries, scale=scale, content=self.content)
         return light and self.extractor.is_quick(body, json=self.json, scale=scale)
+
+    @property
+    def only_digest(self) -> bool:
+        """Would nobody look at it but for its digest?"""
+        return not (self.markup or self.json or self.listing or self.extractor.spider)
 
     @property
     def host(self) -> str:
@@ -78,13 +98,18 @@ class Wanted:
     @property
     def queries(self) -> tuple[Query, ...]:
         """What the page is asked for in the job's own words."""
-        more = (self.require or "", rough_selector(self.next))
+        more = (self.require or "", rough_selector(self.next), self.rules.selector)
         return (*self.extractor.queries, *(Query(selector) for selector in more if selector))
 
     @property
     def content(self) -> bool:
         """Is the page looked at as a whole?"""
-        return self.likeness or self.extractor.content is not None
+        return self.likeness or self.extractor.content is not None or self.rules.main
+
+    @property
+    def rules(self) -> Noise:
+        """What of its text does not count."""
+        return unpack_noise(self.noise) if self.noise else _NO_NOISE
 
     @property
     def base(self) -> Base:
@@ -140,6 +165,10 @@ class Findings:
     """Why the job's spider found nothing."""
     likeness: tuple[int, ...] = ()
     """A hash of all its words, and its simhash; nothing when it has too few, or when nobody asks."""
+    digest: int | None = None
+    """Of its text without noise; None when nobody asks."""
+    lines: tuple[str, ...] | None = None
+    """That text, if it is wanted; None when it is none."""
 
 
 NOTHING = Findings()
@@ -154,14 +183,40 @@ def find(body: bytes, wanted: Wanted) -> Findings:
 
 def _find(body: bytes, wanted: Wanted) -> Findings:
     if wanted.listing:
-        return _find_listed(body, wanted)
+        return _with_digest(_find_listed(body, wanted), body, wanted, None)
     html = Html.parse(body, wanted.charset, wanted.base) if wanted.markup and not wanted.json else None
     found = _of_json(body, wanted) if wanted.json else _of_markup(html, body, wanted) if html else Findings()
+    if wanted.noise and not found.render:
+        found = _with_digest(found, body, wanted, html)
     if not wanted.extractor.spider or found.render:
         return found
     from shoal.extract.spiders import with_spider  # with all that it needs, which most pages do not
 
     return with_spider(found, body, wanted, html)
+
+
+def _with_digest(found: Findings, body: bytes, wanted: Wanted, html: Html | None) -> Findings:
+    """With what the page says, for who compares it with what it said before."""
+    if not wanted.noise:
+        return found
+    if html is not None and wanted.prose:
+        said = plain_html(html, wanted.rules)
+    else:
+        said = plain_text(body, wanted.charset, wanted.media_type, wanted.rules)
+    told = _told(said, wanted.lines) if wanted.lines else None
+    return replace(found, digest=said.digest, lines=told)
+
+
+def _told(said: Plain, chars: int) -> tuple[str, ...] | None:
+    if said.lines is None:
+        return None
+    kept: list[str] = []
+    for line in told_lines(said.lines):
+        chars -= len(line) + 1
+        if chars < 0:
+            break
+        kept.append(line)
+    return tuple(kept)
 
 
 def _of_json(body: bytes, wanted: Wanted) -> Findings:

@@ -7,7 +7,7 @@ page, which is left as it is, and measured on the way up: time grows with the pa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 from selectolax.lexbor import LexborNode
@@ -134,8 +134,8 @@ class Outline:
     """Was there more?"""
 
 
-def outline(body: LexborNode) -> Outline:
-    """The parts of a page's body."""
+def outline(body: LexborNode, left_out: Container[int] = ()) -> Outline:
+    """The parts of a page's body, without these elements (`LexborNode.mem_id`)."""
     root = Part("body")
     stack: list[tuple[LexborNode | None, bool]] = []
     """Where to go on behind an element, and whether it is a part of its own."""
@@ -149,7 +149,7 @@ def outline(body: LexborNode) -> Outline:
             node = node if left > 0 else None
             continue
         left -= 1
-        part = _part_of(node, top)
+        part = _part_of(node, top) if not left_out or node.mem_id not in left_out else None
         if part is None:
             node = node.next if left > 0 else None
             continue

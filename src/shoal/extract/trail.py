@@ -90,18 +90,22 @@ class Trail:
         listing: str = "",
         *,
         likeness: bool = False,
+        noise: str = "",
     ) -> Wanted | None:
-        """What is to be read of a page, if it is one that can have links or values, and if anything is."""
+        """What is to be read of a page, if it is one that can have links or values, and if anything is.
+
+        With the rules of a digest, `noise`, something is of every page.
+        """
         spec, extractor = self.spec, extractor_of(extraction)
-        if listing and (spec.sitemaps or not extractor.spider):
-            links = self.lists_from(depth)
-            return Wanted(str(url), charset, spec.drop_tracking, links, listing=listing, since_ms=spec.since_ms)
         markup = media_type in HTML_TYPES
+        if listing and (spec.sitemaps or not extractor.spider):
+            found = Wanted(str(url), charset, spec.drop_tracking, self.lists_from(depth), listing=listing)
+            return replace(found, since_ms=spec.since_ms, noise=noise, media_type=media_type)
         json = is_json(media_type) and extractor.reads_json
-        if not (markup or json or extractor.spider):
+        if not (markup or json or extractor.spider or noise):
             return None
         links = self.follows_from(depth) and markup and not spec.spider
-        asked = links or extraction or self.heeds_directives or likeness or require is not None or spec.next
+        asked = links or extraction or self.heeds_directives or likeness or require is not None or spec.next or noise
         if not asked:
             return None
         return Wanted(
@@ -117,6 +121,9 @@ class Trail:
             next=spec.next,
             json=json,
             markup=markup,
+            noise=noise,
+            media_type=media_type,
+            prose=markup and not listing,
         )
 
     def _wanted_of(self, request: Request, response: Response, body: bytes) -> Wanted | None:
@@ -137,6 +144,12 @@ class Trail:
     def directives(self, response: Response, findings: Findings) -> Directives:
         """What the page says to robots about itself, as far as that matters."""
         return read_directives(response.headers, findings.metas) if self.heeds_directives else SILENT
+
+    def from_depth(self, depth: int, findings: Findings) -> Findings:
+        """What was found in a page, as if it had been read at this depth: an earlier job may have gone further."""
+        if findings.kind:
+            return findings if self.lists_from(depth) else replace(findings, hrefs=(), further=(), stale=())
+        return findings if self.follows_from(depth) else replace(findings, hrefs=())
 
     def onward(self, url: Url, depth: int, findings: Findings, base: Base, says: Directives) -> Onward:
         """What the links of a page at this depth come to, step by step."""

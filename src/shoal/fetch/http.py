@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -40,6 +41,8 @@ MAX_HEADERS = 256
 _PLAIN = Options()
 MakeRoom = Callable[[int], Awaitable[None]]
 KEEPALIVE_S = 30.0
+BEGINNING_S = 2.0
+"""For the beginning of an answer to a POST, which nobody needs but to see what is wrong."""
 
 
 class HttpClient:
@@ -76,6 +79,32 @@ class HttpClient:
                 await self._guard.check(url.hostname, local=local)
                 session = self._session_for_local() if local else self._session
                 return await self._get(session, url, headers, limits, passage, deadline)
+        except FAILURES as exc:
+            raise classify(exc, answered=passage.answered) from exc
+
+    async def post(self, url: Url, headers: Mapping[str, str], body: bytes, limits: FetchLimits) -> Response:
+        """POST to one URL, never through a proxy; follows nothing, and takes the beginning of the answer only.
+
+        A server that has answered has answered, however long it goes on about it. Raises FetchError.
+        """
+        passage = Passage()
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(limits.total.total_seconds()) as deadline:  # for the name, too
+                await self._guard.check(url.hostname)
+                async with self._session.post(
+                    URL(str(url), encoded=True),
+                    data=body,
+                    headers=headers,
+                    allow_redirects=False,
+                    timeout=self._timeout(limits),
+                ) as answer:
+                    passage.answered = True
+                    _check_head(answer)
+                    deadline.reschedule(None)
+                    said = await _read_beginning(answer, limits.max_body)
+                    elapsed = timedelta(seconds=time.perf_counter() - started)
+                    return Response(url, answer.status, answer.reason or "", answer.raw_headers, said, elapsed)
         except FAILURES as exc:
             raise classify(exc, answered=passage.answered) from exc
 
@@ -223,6 +252,18 @@ async def _read(answer: aiohttp.ClientResponse, limits: FetchLimits, make_room: 
             has_room = True
             await make_room(_room_for(answer, limits.max_body, limits))
     return b"".join(parts)[: limits.max_body]
+
+
+async def _read_beginning(answer: aiohttp.ClientResponse, most: int) -> bytes:
+    """As much of an answer as comes soon; whatever is wrong with it then, its head was there."""
+    said = bytearray()
+    with suppress(TimeoutError, *FAILURES):
+        async with asyncio.timeout(BEGINNING_S):
+            while len(said) < most and (part := await answer.content.read(most - len(said))):
+                said += part
+    if not answer.content.at_eof():
+        answer.close()
+    return bytes(said)
 
 
 def _room_for(answer: aiohttp.ClientResponse, length: int, limits: FetchLimits) -> int:

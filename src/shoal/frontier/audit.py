@@ -27,6 +27,12 @@ DROP_AT_ONCE = 5_000
 REPAIRED = "repaired"
 """Sums of the frontier about repairs begin with this word."""
 
+RUNS = "runs"
+"""Sums about runs of schedules begin with this word."""
+
+WEBHOOKS = "webhooks"
+"""And those about attempts to deliver messages."""
+
 _PLAIN = ("job", "reasons", "slow", "ready", "delayed", "lag", "render", "spend", "routes", "alike")
 """Families with one key a job."""
 
@@ -102,6 +108,16 @@ class Audit:
         """For the metrics."""
         with translated_errors("stats"):
             self._client.hincrby(f"{self._prefix}:stats", f"{REPAIRED}:{what}", count)
+
+    def count_runs(self, what: str, count: int) -> None:
+        """Runs of schedules, by what became of them, for the metrics."""
+        with translated_errors("stats"):
+            self._client.hincrby(f"{self._prefix}:stats", f"{RUNS}:{what}", count)
+
+    def count_webhook(self, outcome: str) -> None:
+        """An attempt to deliver a message, for the metrics."""
+        with translated_errors("stats"):
+            self._client.hincrby(f"{self._prefix}:stats", f"{WEBHOOKS}:{outcome}", 1)
 
     def unanswered(self, ago: timedelta) -> set[str]:
         """Queues in which something has been due for so long, and no ring is on its way."""

@@ -3,7 +3,7 @@
 The Lua prelude builds the same names; a test holds the two together. `{P}` is the prefix, J a job, H a host (name and,
 unless it is the scheme's own, port; `@domain` and `#address` are buckets that several hosts share), Q a queue, T a
 tenant, B a bucket, L a level, G a lease group, K an API key, W a worker, O an origin, X a proxy, S a
-host or session that keeps to one, C a chore, E an extraction, D a digest of a token.
+host or session that keeps to one, C a chore, E an extraction, D a digest.
 """
 
 from __future__ import annotations
@@ -85,9 +85,13 @@ KEYS: tuple[KeyPattern, ...] = (
                "outcomes, bytes received, leases reaped, late settlements, slices, restarts, refusals, repairs, "
                "jobs rebuilt → count",
                "for good"),
+    KeyPattern("base", "{P}:base", "hash", "the run of the server in which counters began, and where each did",
+               "for good"),
     KeyPattern("events", "{P}:events", "stream", "changes of jobs' states", "the last 10,000"),
     KeyPattern("limit", "{P}:limit:{K}", "string", "next free slot of an API key", "until it is past"),
     KeyPattern("session", "{P}:session:{D}", "string", "the API key that a browser is logged in with", "12 hours"),
+    KeyPattern("attempts", "{P}:attempts:{D}", "string",
+               "wrong log-ins of an address, or with a key's prefix", "a minute"),
     KeyPattern("workers", "{P}:workers", "zset", "worker → ms until when it counts as alive", "until it is past"),
     KeyPattern("worker", "{P}:worker:{W}", "string", "a worker's last sign of life", "20 s"),
     KeyPattern("chore", "{P}:chore:{C}", "string", "somebody has done this chore of the housekeeping", "its interval"),

@@ -63,7 +63,9 @@ class Recalled:
     """With its outcome: `dead:http_404`."""
     received: int = 0
     at_ms: int = 0
-    """When it was asked for; 0 when nobody knows."""
+    """When it was asked for; 0 when nobody knows, or nobody asked."""
+    saved: int = 0
+    """Bytes that did not have to come."""
 
 
 class Rebuild:
@@ -180,7 +182,7 @@ class Rebuild:
         for start in range(0, len(rows), RECALL_AT_ONCE):
             args: list[Arg] = [job]
             for row in rows[start : start + RECALL_AT_ONCE]:
-                args += (row.fingerprint, row.host, row.sum, row.reason, row.received, row.at_ms)
+                args += (row.fingerprint, row.host, row.sum, row.reason, row.received, row.at_ms, row.saved)
             new += max(0, int(self._scripts.call("recall", args)))
         return new
 

@@ -1,4 +1,7 @@
-"""Looking at the frontier as a whole: queues, hosts, workers, sums, events. Changes nothing."""
+"""Looking at the frontier as a whole: queues, hosts, workers, sums, events.
+
+Changes nothing, except that it may write down where counters begin.
+"""
 
 # redis-py's hints leave gaps: what falls into them is unknown to the checker in this file only.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -16,6 +19,7 @@ from shoal.core.host_status import Breaker, Decision, HostStatus
 from shoal.core.job_status import Event
 from shoal.core.model import ALL_QUEUES, Lane
 from shoal.core.trouble import Need, Trouble
+from shoal.frontier.counters import Counters
 from shoal.frontier.scripts import Scripts, connect, translated_errors
 from shoal.frontier.troubles import TroubleBoard
 
@@ -30,6 +34,7 @@ class Watch:
         self._prefix = prefix
         self._scripts = Scripts(client, prefix)
         self._board = TroubleBoard(client, prefix)
+        self._counters = Counters(client, prefix)
 
     @classmethod
     def at(cls, url: str, prefix: str = "shoal", *, timeout_s: float = 10.0) -> Watch:
@@ -98,6 +103,10 @@ class Watch:
         with translated_errors("stats"):
             values = cast("dict[str, str]", self._client.hgetall(f"{self._prefix}:stats"))
         return {name: int(value) for name, value in values.items()}
+
+    def counted(self) -> dict[str, int]:
+        """The same, and `outage:…`, since the server was started: for those who compute rates."""
+        return self._counters.read()
 
     def expired_leases(self) -> int:
         """Leases past their deadline that nobody has taken back yet."""

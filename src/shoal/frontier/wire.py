@@ -108,6 +108,8 @@ def block(settlement: Settlement) -> tuple[Arg, ...]:
         settlement.received,
         entry,
         _signal(settlement).value + (Mark.PROBE.value if lease.mark is Mark.PROBE else ""),
+        settlement.saved,
+        ms(settlement.unasked),
     )
 
 

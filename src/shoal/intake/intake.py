@@ -25,6 +25,7 @@ from shoal.frontier.frontier import Frontier
 from shoal.frontier.watch import Watch
 from shoal.intake.ids import new_job_id, new_request_id
 from shoal.intake.lines import Added, Line, expanded, in_batches, sort_out
+from shoal.intake.previous import with_previous
 from shoal.intake.reach import read_urls, sitemaps_of
 from shoal.intake.replay import Replays
 from shoal.intake.ring import Ring, announce
@@ -128,11 +129,8 @@ class Intake:
             return self._submit(spec, replace(origin, trace=trace), claim)
 
     def _submit(self, spec: JobSpec, origin: Origin, claim: Claim | None) -> Accepted:
-        spec = with_max_body(spec, self._max_body)
-        named = read_urls(spec, self._egress)
-        urls = [*sitemaps_of(spec, named, self._egress), *named]
-        _check_purpose(spec, urls)
-        check_named(spec)
+        spec, named, urls = self.examine(spec)
+        spec = self.follow(spec, origin.tenant)
         self._check_room(len(urls))
         spec = _with_scope(dated(spec, time.time()), named, urls)
         new = NewJob(new_job_id(), spec, _now_ms(), origin.tenant, origin.request_id, origin.allowed, origin.trace)
@@ -147,6 +145,19 @@ class Intake:
             raise Unfinished(new.id, exc) from exc
         announce(self._ring, spec.queue, origin.request_id)
         return Accepted(new.id, report)
+
+    def examine(self, spec: JobSpec) -> tuple[JobSpec, list[Url], list[Url]]:
+        """(the job within its bounds, the URLs that it names, with those of its sitemaps); refused, if it would be."""
+        spec = with_max_body(spec, self._max_body)
+        named = read_urls(spec, self._egress)
+        urls = [*sitemaps_of(spec, named, self._egress), *named]
+        _check_purpose(spec, urls)
+        check_named(spec)
+        return spec, named, urls
+
+    def follow(self, spec: JobSpec, tenant: str) -> JobSpec:
+        """The job with the run that it follows, if it names one; refused when that is none of the tenant's."""
+        return with_previous(spec, self._jobs, tenant)
 
     def _start(self, new: NewJob, urls: list[Url]) -> AdmitReport:
         job = new.id

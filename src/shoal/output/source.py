@@ -23,7 +23,7 @@ from shoal.store.lineage import LINEAGE_COLUMNS, records
 from shoal.store.pages import PageStore
 from shoal.store.row_filter import EVERYTHING, RowFilter
 
-What = Literal["items", "pages", "errors", "quarantine"]
+What = Literal["items", "pages", "errors", "quarantine", "changes"]
 FEWEST, MOST = 100, 1_000
 """Rows that are read at a time."""
 SAMPLE = 50

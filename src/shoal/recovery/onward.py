@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from shoal.core.model import Candidate, Level, Request, further
+from shoal.core.reuse import FRESH, NOT_DUE
 from shoal.core.tail import read_line
 from shoal.core.url import parse
 from shoal.extract.trail import Trail
@@ -56,9 +57,21 @@ def written_down(found: Iterable[FoundLinks]) -> list[Candidate]:
 
 def reason_of(page: PageRow) -> str:
     """With which it counts as done."""
-    return "redirect" if page.redirect else "duplicate" if page.duplicate_of is not None else ""
+    return "redirect" if page.redirect else "duplicate" if page.duplicate_of is not None else page.reused or ""
 
 
 def received_of(page: PageRow) -> int:
-    """Bytes that it counts for."""
-    return page.received or page.size
+    """Bytes that it counts for; those of a page that was carried over came in an earlier job."""
+    return 0 if page.reused else page.received or page.size
+
+
+def saved_of(page: PageRow) -> int:
+    """Bytes that did not have to come."""
+    return (page.received or page.size) if page.reused else 0
+
+
+def asked_at(page: PageRow) -> int:
+    """When it was asked for, on some worker's clock; 0 when it was not."""
+    if page.reused in (FRESH, NOT_DUE):
+        return 0
+    return page.checked_ms or page.fetched_ms - round(page.elapsed_ms)

@@ -24,7 +24,7 @@ from shoal.frontier.rebuild import Lost, Rebuild, Recalled
 from shoal.intake.intake import heed
 from shoal.intake.replay import on_their_way, untried
 from shoal.intake.ring import Ring, announce
-from shoal.recovery.onward import body_wanted, onward, reason_of, received_of, written_down
+from shoal.recovery.onward import asked_at, body_wanted, onward, reason_of, received_of, saved_of, written_down
 from shoal.recovery.place import Part, Place
 from shoal.store.archive import ArchiveReader
 from shoal.store.dead import requests_of
@@ -301,8 +301,8 @@ def _said(row: JobRow, pages: Sequence[PageRow]) -> list[Said]:
 
 def _page(page: PageRow) -> Recalled:
     reason = f"done:{reason_of(page)}" if reason_of(page) else ""
-    asked = page.fetched_ms - round(page.elapsed_ms)
-    return Recalled(page.fingerprint, page.host, "done", reason, received_of(page), asked)
+    received, saved = received_of(page), saved_of(page)
+    return Recalled(page.fingerprint, page.host, "done", reason, received, asked_at(page), saved)
 
 
 def _letter(letter: DeadLetter) -> Recalled:

@@ -180,6 +180,14 @@ class ArchiveReader:
         with _translated(self._root):
             return mend(self._root, most)
 
+    def size(self, key: str) -> int:
+        """Bytes of a segment that can be read; -1 when it is not there, or cannot be opened."""
+        try:
+            with (self._root / key).open("rb", buffering=0) as file:
+                return os.fstat(file.fileno()).st_size
+        except OSError:
+            return -1
+
     def read(self, ref: ArchiveRef) -> Exchange:
         """The response that a page row points to."""
         return self._read(ref, _exchange)

@@ -19,6 +19,10 @@ class Claim:
     """Of the submission: the key must not be used for another one."""
 
 
+OWN = "schedule "
+"""Begins keys of ours. No client's key has a blank: theirs are others. They are kept for as long as their job."""
+
+
 class Claimed(Exception):
     """This Idempotency-Key has made a job already."""
 

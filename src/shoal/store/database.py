@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from shoal.core.redact import without_parameters, without_secrets
 from shoal.errors import InputError, StoreUnavailable
 
-HEAD = "0010"
+HEAD = "0014"
 """The newest migration. Known here so that the usual start does not import Alembic; a test keeps it true."""
 
 BUSY_TIMEOUT_MS = 30_000

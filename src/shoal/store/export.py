@@ -34,6 +34,7 @@ PAGE_COLUMNS = (
     "canonical",
     "fingerprint",
     "duplicate_of",
+    "reused",
 )
 QUARANTINE_COLUMNS = ("url", "number", "reasons", "data")
 DEAD_COLUMNS = ("url", "outcome", "reason", "detail", "attempts", "depth", "at")

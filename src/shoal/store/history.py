@@ -65,12 +65,13 @@ class HistoryStore:
         counted = self.count_items(status.job, self.counted([status.job]).get(status.job, ItemCount()))
         self.write([Taken(status.job, job_sample(status, counted.items), COARSEST, counted)])
 
-    def count_items(self, job: str, before: ItemCount) -> ItemCount:
-        """The job's items with those that have come since; of the fleet, all that have come since."""
+    def count_items(self, job: str, before: ItemCount, at_most: int | None = None) -> ItemCount:
+        """The job's items with those that have come since, or so many of them; of the fleet, what has come since."""
         wanted = [items.c.id > before.last_id]
         if job != FLEET:
             wanted += [items.c.job == job, items.c.version == FIRST_VERSION]
-        query = sa.select(sa.func.count(), sa.func.max(items.c.id)).where(*wanted)
+        some = sa.select(items.c.id).where(*wanted).order_by(items.c.id).limit(at_most).subquery()
+        query = sa.select(sa.func.count(), sa.func.max(some.c.id)).select_from(some)
         with translated_errors(), self._engine.connect() as connection:
             new, last = connection.execute(query).one()
         return ItemCount(before.items + new, last or before.last_id)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from shoal.store.tables import host_limits
+from shoal.store.host_tables import host_limits
 from shoal.store.trouble import translated_errors
 
 Mark = tuple[int, int, int]

@@ -14,18 +14,25 @@ from sqlalchemy.engine import Engine
 
 from shoal.core.access import DEFAULT_TENANT
 from shoal.core.drift import Drift
+from shoal.core.happening import Whose
 from shoal.core.host_status import HostSpeed
+from shoal.core.job_order import JobOrder, Place
 from shoal.core.job_status import Counters, JobStatus
+from shoal.core.manner import manner_of
 from shoal.core.model import JobState
 from shoal.core.spec import STORED, JobSpec
 from shoal.errors import StoreUnavailable
-from shoal.store.claims import Claim, insert_claim
+from shoal.store.claims import OWN, Claim, insert_claim
 from shoal.store.deliveries import await_deliveries, insert_delivery
+from shoal.store.job_ranks import ENDED, in_order, rank
+from shoal.store.outbox import note_drift, note_end, note_start
 from shoal.store.submissions import LIVING, URLS, Submissions, insert_submission, remove_submissions
-from shoal.store.tables import deliveries, field_tallies, history, idempotency, jobs
+from shoal.store.tables import borrowed, deliveries, field_tallies, history, idempotency, jobs
 from shoal.store.trouble import translated_errors
+from shoal.store.webhook_tables import webhook_cursors
 
 IDS_AT_ONCE = 500
+_NAMES = (jobs.c.name, jobs.c.id, jobs.c.labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,8 @@ class JobFilter:
     label: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
+    find: str | None = None
+    """Part of a name, an id or a label, in capitals or not."""
     before: tuple[int, str] | None = None
     """(created_ms, id) of the last job of the page before."""
 
@@ -103,6 +112,7 @@ class JobStore:
             "labels": _labels(spec),
             "open": spec.open,
             "trace": new.trace,
+            "manner": manner_of(spec),
         }
         with translated_errors(), self._engine.begin() as connection:
             if claim:
@@ -110,7 +120,14 @@ class JobStore:
             connection.execute(sa.insert(jobs).values(values))
             if spec.output:
                 insert_delivery(connection, new.id, spec.output, new.allowed, new.created_ms)
+            note_start(connection, Whose(new.id, spec.name, spec.labels, new.tenant, new.request_id, new.created_ms))
             return [insert_submission(connection, new.id, URLS, batch, new.created_ms) for batch in batches]
+
+    def claimed(self, tenant: str, key: str) -> str | None:
+        """The job that this key has made, if there is one."""
+        mine = (idempotency.c.tenant == tenant, idempotency.c.key == key)
+        with translated_errors(), self._engine.connect() as connection:
+            return connection.execute(sa.select(idempotency.c.job).where(*mine)).scalar()
 
     def request_id(self, job: str) -> str:
         """Of the submission that made the job, also of one that was deleted."""
@@ -141,6 +158,32 @@ class JobStore:
         query = query.order_by(jobs.c.created_ms.desc(), jobs.c.id.desc()).limit(limit)
         with translated_errors(), self._engine.connect() as connection:
             return [_row(row) for row in connection.execute(query).mappings()]
+
+    def ranked(self, limit: int, wanted: JobFilter, order: JobOrder) -> list[tuple[Place, JobRow]]:
+        """Jobs in some order, each with its place; by sums only those that have ended."""
+        ranked = rank(order, self._engine.dialect.name)
+        query = sa.select(jobs, ranked.label("ranked")).where(jobs.c.deleted_ms.is_(None), *_conditions(wanted))
+        query = query.where(ENDED) if order.by.by_sums else query
+        with translated_errors(), self._engine.connect() as connection:
+            found = connection.execute(in_order(query, order, ranked).limit(limit)).mappings()
+            return [((row["ranked"], row["created_ms"], row["id"]), _row(row)) for row in found]
+
+    def unended(self, wanted: JobFilter) -> list[tuple[int, str]]:
+        """(created_ms, id) of all jobs that have not ended."""
+        query = sa.select(jobs.c.created_ms, jobs.c.id).where(
+            jobs.c.ended_ms.is_(None), jobs.c.deleted_ms.is_(None), *_conditions(wanted)
+        )
+        with translated_errors(), self._engine.connect() as connection:
+            return [(created_ms, name) for created_ms, name in connection.execute(query)]
+
+    def some(self, ids: Sequence[str]) -> dict[str, JobRow]:
+        """Those of these that are there."""
+        found: dict[str, JobRow] = {}
+        with translated_errors(), self._engine.connect() as connection:
+            for start in range(0, len(ids), IDS_AT_ONCE):
+                query = sa.select(jobs).where(jobs.c.id.in_(ids[start : start + IDS_AT_ONCE]))
+                found |= {row["id"]: _row(row) for row in connection.execute(query).mappings()}
+        return found
 
     def living(self, before_ms: int | None = None) -> list[str]:
         """Jobs that have not ended, the oldest first; only those that were created before this time."""
@@ -184,14 +227,24 @@ class JobStore:
         with translated_errors(), self._engine.connect() as connection:
             return [_row(row) for row in connection.execute(query.order_by(jobs.c.ended_ms).limit(limit)).mappings()]
 
+    def newest_named(self, name: str) -> str | None:
+        """The last job of a name."""
+        query = sa.select(jobs.c.id).where(jobs.c.name == name, jobs.c.deleted_ms.is_(None))
+        with translated_errors(), self._engine.connect() as connection:
+            return connection.execute(query.order_by(jobs.c.created_ms.desc()).limit(1)).scalar()
+
     def earlier_runs(self, row: JobRow, limit: int) -> list[str]:
         """Finished jobs of the same name that were created before this one, the latest first."""
+        return self.finished(row.tenant, row.name, limit, row.created_ms)
+
+    def finished(self, tenant: str, name: str, limit: int, before_ms: int | None = None) -> list[str]:
+        """Finished jobs of this name, the latest first; only those that were created before this time."""
         query = sa.select(jobs.c.id).where(
-            jobs.c.tenant == row.tenant,
-            jobs.c.name == row.name,
-            jobs.c.created_ms < row.created_ms,
+            jobs.c.tenant == tenant,
+            jobs.c.name == name,
             jobs.c.state == JobState.FINISHED.value,
             jobs.c.deleted_ms.is_(None),
+            *(() if before_ms is None else (jobs.c.created_ms < before_ms,)),
         )
         with translated_errors(), self._engine.connect() as connection:
             return list(connection.execute(query.order_by(jobs.c.created_ms.desc()).limit(limit)).scalars())
@@ -200,8 +253,14 @@ class JobStore:
 
     def record(self, status: JobStatus) -> None:
         """Write down a job's state and sums; who has looked before its end does not undo it."""
-        lives = [jobs.c.ended_ms.is_(None)] if status.ended_ms is None else []
-        self._update(status.job, _sums(status), *lives)
+        if status.ended_ms is None:
+            self._update(status.job, _sums(status), jobs.c.ended_ms.is_(None))
+            return
+        mine = jobs.c.id == status.job
+        with translated_errors(), self._engine.begin() as connection:
+            connection.execute(sa.update(jobs).where(mine).values(id=status.job))  # takes the lock, in every database
+            note_end(connection, status)
+            connection.execute(sa.update(jobs).where(mine).values(_sums(status)))
 
     def reopen(self, status: JobStatus, ended_ms: int) -> None:
         """The job that ended at this time goes on, unless it has ended once more by now."""
@@ -224,7 +283,10 @@ class JobStore:
         text = orjson.dumps([asdict(each) for each in drift]).decode()
         mine = sa.and_(jobs.c.id == job, jobs.c.drift.is_(None), jobs.c.ended_ms.is_not(None))
         with translated_errors(), self._engine.begin() as connection:
-            return bool(connection.execute(sa.update(jobs).where(mine).values(drift=text)).rowcount)
+            if not connection.execute(sa.update(jobs).where(mine).values(drift=text)).rowcount:
+                return False
+            note_drift(connection, job, drift)
+            return True
 
     def close(self, job: str) -> None:
         """No more URLs will be submitted."""
@@ -248,19 +310,25 @@ class JobStore:
         with translated_errors(), self._engine.connect() as connection:
             return list(connection.execute(query).scalars())
 
+    def is_gone(self, job: str) -> bool:
+        """Is there no trace of it, not even of one that is being removed?"""
+        with translated_errors(), self._engine.connect() as connection:
+            return connection.execute(sa.select(jobs.c.id).where(jobs.c.id == job)).first() is None
+
     def remove(self, job: str) -> None:
         """The last traces of a job: its submissions, in batches, and its row."""
         self.submissions.remove(job)
         with translated_errors(), self._engine.begin() as connection:
             remove_submissions(connection, job)
-            for table in (deliveries, idempotency, field_tallies, history):
+            for table in (deliveries, idempotency, field_tallies, history, webhook_cursors, borrowed):
                 connection.execute(sa.delete(table).where(table.c.job == job))
             connection.execute(sa.delete(jobs).where(jobs.c.id == job))
 
     def forget_claims(self, before_ms: int) -> None:
-        """Idempotency keys older than this may be used again."""
+        """Clients' idempotency keys older than this may be used again."""
+        old = (idempotency.c.created_ms < before_ms, sa.not_(idempotency.c.key.startswith(OWN)))
         with translated_errors(), self._engine.begin() as connection:
-            connection.execute(sa.delete(idempotency).where(idempotency.c.created_ms < before_ms))
+            connection.execute(sa.delete(idempotency).where(*old))
 
 
 def _conditions(wanted: JobFilter) -> list[sa.ColumnElement[bool]]:
@@ -273,6 +341,8 @@ def _conditions(wanted: JobFilter) -> list[sa.ColumnElement[bool]]:
         found.append(jobs.c.queue.like(f"%.{wanted.lane}"))
     if wanted.label is not None:
         found.append(jobs.c.labels.contains(f" {wanted.label} ", autoescape=True))
+    if wanted.find is not None:
+        found.append(sa.or_(*(each.icontains(wanted.find, autoescape=True) for each in _NAMES)))
     if wanted.since_ms is not None:
         found.append(jobs.c.created_ms >= wanted.since_ms)
     if wanted.until_ms is not None:

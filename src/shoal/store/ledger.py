@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from shoal.core.ledger import Ask, plain_rule, plain_url
 from shoal.core.manners import LimitSource
-from shoal.store.tables import ledger
+from shoal.store.host_tables import ledger
 from shoal.store.trouble import translated_errors
 
 Place = tuple[int, int]

@@ -11,13 +11,16 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from shoal.store.extractions import remove_extractions
+from shoal.store.page_rows import segments_of
 from shoal.store.tables import (
+    borrowed,
     dead_letters,
     extractions,
     idempotency,
     items,
     jobs,
     links,
+    outlinks,
     pages,
     quarantine,
     submissions,
@@ -25,7 +28,7 @@ from shoal.store.tables import (
 from shoal.store.trouble import translated_errors
 
 ASK_AT_ONCE = 500
-_OF_JOBS = (extractions, pages, items, quarantine, links, dead_letters, submissions)
+_OF_JOBS = (extractions, pages, items, quarantine, links, outlinks, dead_letters, submissions, borrowed)
 
 
 class Orphans:
@@ -45,9 +48,8 @@ class Orphans:
 
     def segments_in_use(self, job: str) -> set[str]:
         """Segments that a row of the job points to; looks at all its pages."""
-        query = sa.select(pages.c.archive_key).where(pages.c.job == job, pages.c.archive_key.is_not(None)).distinct()
         with translated_errors(), self._engine.connect() as connection:
-            return set(connection.execute(query).scalars())
+            return segments_of(connection, pages.c.job == job)
 
     def jobs_with_rows(self, after: str, at_most: int) -> list[str]:
         """Names of jobs that rows bear, from behind this one on; each is found by one look into an index."""

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from shoal.core.likeness import Likeness
+from shoal.core.reuse import Known, Validators
+from shoal.store.tables import pages
+
+CAPTURES_AT_ONCE = 1_000
+"""Rows whose captures are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,34 @@ class PageRow:
     """Fingerprint of an earlier page of the job that says the same."""
     found_on: int | None = None
     """Fingerprint of the page that first led to it; None when it was submitted, or nobody knows."""
+    digest: int | None = None
+    """Of its text without noise (`core.noise`); None when nobody asked, or it could not be read."""
+    etag: str | None = None
+    last_modified: str | None = None
+    checked_ms: int | None = None
+    """When its host last said that this is the page; None: when it was fetched."""
+    interval_ms: int | None = None
+    """How often it is visited; None: nobody has said so yet."""
+    reused: str | None = None
+    """How it was carried over from an earlier job; None: it was fetched."""
+    unverified: int = 0
+    """Times in a row that its host said that it has not changed."""
+    body_hash: int | None = None
+    """Of the unpacked body, for jobs that visit pages as often as they change."""
+
+    @property
+    def known(self) -> Known:
+        """For who decides whether it is used again."""
+        checked = self.checked_ms or self.fetched_ms
+        validators = Validators(self.etag, self.last_modified)
+        rendered = self.engine == "browser"
+        return Known(self.fetched_ms, checked, validators, self.interval_ms, self.unverified, rendered)
+
+    @property
+    def lenders(self) -> set[str]:
+        """Other jobs whose archive has a part of it."""
+        places = (self.archive, *(each.archive for each in self.captures))
+        return {place.key.partition("/")[0] for place in places if place} - {self.job}
 
     @property
     def likeness(self) -> Likeness | None:
@@ -103,6 +137,37 @@ class FoundLinks:
     """Each a line of `core.tail`: what a spider sends along stands behind it."""
     fingerprint: int | None = None
     """Of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlinks:
+    """All that a page leads to, packed."""
+
+    job: str
+    fingerprint: int
+    found: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedOver:
+    """A page whose row was made from that of an earlier job."""
+
+    job: str
+    fingerprint: int
+    source: str
+    """The earlier job: it must not have been given up when the row is written."""
+    with_items: bool
+    """Its items are those of the earlier page; else they were taken anew."""
+    lenders: frozenset[str] = frozenset()
+    """Jobs whose archive it lies in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recrawled:
+    """What is written beside the pages of jobs that know an earlier one."""
+
+    outlinks: Sequence[Outlinks] = ()
+    carried: Sequence[CarriedOver] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +222,16 @@ def page_values(row: PageRow) -> dict[str, object]:
         "simhash": row.simhash,
         "duplicate_of": row.duplicate_of,
         "found_on": row.found_on,
+        "digest": row.digest,
         "callback": row.callback,
         "meta": row.meta,
+        "etag": row.etag,
+        "last_modified": row.last_modified,
+        "checked_ms": row.checked_ms,
+        "interval_ms": row.interval_ms,
+        "reused": row.reused,
+        "unverified": row.unverified,
+        "body_hash": row.body_hash,
     }
 
 
@@ -170,6 +243,16 @@ def page_of(row: sa.RowMapping) -> PageRow:
     captures = tuple(map(_capture_of, orjson.loads(row["captures"]))) if row["captures"] else ()
     notes = orjson.loads(row["notes"]) if row["notes"] else None
     return PageRow(**plain, archive=archive, captures=captures, notes=notes)
+
+
+def segments_of(connection: Connection, whose: sa.ColumnElement[bool]) -> set[str]:
+    """Segments of the archive that these pages lie in; looks at all of them. A capture may lie in another one."""
+    keys = connection.execute(sa.select(pages.c.archive_key).where(whose, pages.c.archive_key.is_not(None)).distinct())
+    found: set[str] = set(keys.scalars())
+    captured = sa.select(pages.c.captures).where(whose, pages.c.captures.is_not(None))
+    for text in connection.execute(captured, execution_options={"yield_per": CAPTURES_AT_ONCE}).scalars():
+        found.update(_capture_of(values).archive.key for values in orjson.loads(text))
+    return found
 
 
 def _capture_values(capture: Capture) -> list[object]:

@@ -9,12 +9,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from shoal.core.ledger import Ask
+from shoal.store.carrying import Carrier
 from shoal.store.items import ItemRow, ItemWriter, PageKey, Quarantined, item_of, quarantined_of
 from shoal.store.ledger import Ledger
 from shoal.store.page_rows import (
     DeadLetter,
     FoundLinks,
     PageRow,
+    Recrawled,
     letter_of,
     letter_values,
     links_of,
@@ -23,7 +25,7 @@ from shoal.store.page_rows import (
     page_values,
 )
 from shoal.store.row_filter import EVERYTHING, VERSIONED, RowFilter, narrowed
-from shoal.store.tables import FIRST_VERSION, dead_letters, items, links, pages, quarantine
+from shoal.store.tables import FIRST_VERSION, dead_letters, items, links, outlinks, pages, quarantine
 from shoal.store.trouble import translated_errors
 from shoal.store.upsert import upsert
 
@@ -38,6 +40,7 @@ class PageStore:
         self._put_dead = upsert(dialect, dead_letters, ("job", "fingerprint"))
         self._items = ItemWriter(dialect)
         self._ledger = Ledger(engine)
+        self._carrier = Carrier(dialect)
 
     def write(
         self,
@@ -47,17 +50,23 @@ class PageStore:
         asks: Sequence[Ask] = (),
         found: Sequence[FoundLinks] = (),
         quarantined: Sequence[Quarantined] = (),
+        recrawled: Recrawled | None = None,
     ) -> None:
         """Store a batch, all or nothing; rows that are there are replaced, but what was asked and found is added.
 
-        Of a page that is among them, only these items stay.
+        Of a page that is among them, only these items stay, or those that are carried over with it (LenderGone).
         """
+        copied = {(row.job, row.fingerprint) for row in recrawled.carried if row.with_items} if recrawled else ()
         with self._transaction() as connection:
             in_turn(connection, {row.job for row in (*page_rows, *item_rows, *letters, *found)})
             if page_rows:
                 connection.execute(self._put_page, [page_values(row) for row in page_rows])
             if page_rows or item_rows or quarantined:
-                read = (PageKey(row.job, row.fingerprint) for row in page_rows)
+                read = (
+                    PageKey(row.job, row.fingerprint)
+                    for row in page_rows
+                    if not copied or (row.job, row.fingerprint) not in copied
+                )
                 self._items.write(connection, read, item_rows, quarantined)
             if letters:
                 connection.execute(self._put_dead, [letter_values(letter) for letter in letters])
@@ -65,6 +74,8 @@ class PageStore:
                 connection.execute(sa.insert(links), [links_values(row) for row in found])
             if asks:
                 self._ledger.write(connection, asks)
+            if recrawled:
+                self._carrier.write(connection, recrawled)
 
     def page(self, job: str, fingerprint: int) -> PageRow | None:
         """One page of a job."""
@@ -210,7 +221,7 @@ class PageStore:
     def remove(self, job: str, at_most: int = 2_500) -> bool:
         """Delete rows of a job, a batch of each table, so that nobody waits for long; True when none is left."""
         with self._transaction() as connection:
-            tables = (pages, items, quarantine, links, dead_letters)
+            tables = (pages, items, quarantine, links, outlinks, dead_letters)
             return sum(_remove(connection, table, job, at_most) for table in tables) == 0
 
     def count(self, job: str, *, redirects: bool = True) -> int:

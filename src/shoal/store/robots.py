@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from shoal.core.robots import RobotsCopy
+from shoal.store.host_tables import ledger, robots, robots_texts
 from shoal.store.pages import translated_errors
-from shoal.store.tables import ledger, robots, robots_texts
 
 FORGET_AT_ONCE = 1_000
 

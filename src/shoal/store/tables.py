@@ -15,7 +15,6 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     String,
     Table,
     Text,
@@ -26,10 +25,10 @@ from sqlalchemy import (
 )
 
 from shoal.core.versions import FIRST_VERSION as FIRST_VERSION
-
-metadata = MetaData()
-
-_Id = BigInteger().with_variant(Integer, "sqlite")
+from shoal.store.host_tables import ledger as ledger
+from shoal.store.metadata import Id as _Id
+from shoal.store.metadata import metadata as metadata
+from shoal.store.webhook_tables import events as events
 
 jobs = Table(
     "jobs",
@@ -50,6 +49,8 @@ jobs = Table(
     Column("deleted_ms", BigInteger),
     Column("drift", Text),
     Column("trace", String(60), nullable=False, server_default=""),
+    Column("manner", String(16), nullable=False, server_default=""),
+    Index("jobs_by_manner", "tenant", "manner", "created_ms"),
     Index("jobs_by_creation", "created_ms"),
     Index("jobs_by_tenant", "tenant", "created_ms"),
     Index("jobs_by_name", "tenant", "name", "created_ms"),
@@ -60,7 +61,7 @@ jobs = Table(
 )
 """`labels` has a blank before and after each label; `deleted_ms` is when its data was given up for removal; `drift` is
 in what it differs from earlier runs of its name, as JSON, NULL before that was looked at; `trace` is the `traceparent`
-of its submission."""
+of its submission, `manner` a digest of how it fetches."""
 
 submissions = Table(
     "submissions",
@@ -138,13 +139,46 @@ pages = Table(
     Column("simhash", BigInteger),
     Column("duplicate_of", BigInteger),
     Column("found_on", BigInteger),
+    Column("etag", Text),
+    Column("last_modified", Text),
+    Column("checked_ms", BigInteger),
+    Column("interval_ms", BigInteger),
+    Column("reused", String(20)),
+    Column("unverified", Integer, nullable=False, server_default="0"),
+    Column("body_hash", BigInteger),
+    Column("digest", BigInteger),
     Index("pages_in_order", "job", "id"),
     UniqueConstraint("job", "fingerprint", name="pages_by_fingerprint"),
 )
 """`captures` (what was kept of a rendered page besides its response) and `notes` (what was seen meanwhile) are JSON,
 and so is `meta`, what a spider has sent along to the page's `callback`. `content_hash` and `simhash` are of the page's
 text; `duplicate_of` is the fingerprint of an earlier page of the job with nearly the same, `found_on` of the page that
-first led to it."""
+first led to it. `reused` says how a page was carried over from an earlier job, and `checked_ms` when its host last said
+that this is the page, `unverified` times in a row without sending it; `interval_ms` is how often it is visited,
+`body_hash` of its unpacked body, `digest` of its text without noise, for jobs that are compared with earlier ones."""
+
+outlinks = Table(
+    "outlinks",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("job", String(40), nullable=False),
+    Column("fingerprint", BigInteger, nullable=False),
+    Column("found", LargeBinary, nullable=False),
+    UniqueConstraint("job", "fingerprint", name="outlinks_by_fingerprint"),
+)
+"""All that a page leads to, as it was found: for the next run, which then need not read it again if it has not
+changed."""
+
+borrowed = Table(
+    "borrowed",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("job", String(40), nullable=False),
+    Column("lender", String(40), nullable=False),
+    UniqueConstraint("job", "lender", name="borrowed_by_job"),
+    Index("borrowed_by_lender", "lender"),
+)
+"""Pages of `job` lie in the archive folder of `lender`, which stays for as long as there is such a row."""
 
 links = Table(
     "links",
@@ -288,57 +322,6 @@ history = Table(
 """How a job stood at a moment, or, with an empty name in its place, the fleet: JSON. Kept as long as samples that are
 `step_ms` apart; `last_item` is the last item that it has counted."""
 
-robots = Table(
-    "robots",
-    metadata,
-    Column("origin", Text, primary_key=True),
-    Column("status", Integer, nullable=False),
-    Column("version", String(16), nullable=False),
-    Column("fetched_ms", BigInteger, nullable=False),
-    Column("until_ms", BigInteger, nullable=False),
-)
-"""What an origin's robots.txt was when it was last read; `status` 0 is one that could not be had."""
-
-robots_texts = Table(
-    "robots_texts",
-    metadata,
-    Column("version", String(16), primary_key=True),
-    Column("body", LargeBinary, nullable=False),
-    Column("seen_ms", BigInteger, nullable=False),
-)
-"""Every robots.txt that was read, by the first half of its SHA-256 in hex; many hosts have the same."""
-
-host_limits = Table(
-    "host_limits",
-    metadata,
-    Column("host", Text, primary_key=True),
-    Column("rate", Float),
-    Column("parallel", Integer),
-    Column("paused", Boolean, nullable=False, server_default=false()),
-    Column("note", Text, nullable=False, server_default=""),
-    Column("set_ms", BigInteger, nullable=False),
-)
-"""Operators' words on hosts; a rate or cap of 0 is unlimited, NULL leaves it to the others."""
-
-ledger = Table(
-    "ledger",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
-    Column("at_ms", BigInteger, nullable=False),
-    Column("host", Text, nullable=False),
-    Column("job", String(40), nullable=False),
-    Column("url", Text, nullable=False),
-    Column("status", Integer, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("rate", Float, nullable=False),
-    Column("parallel", Integer, nullable=False),
-    Column("source", String(10), nullable=False),
-    Column("robots", String(16), nullable=False),
-    Column("rule", Text, nullable=False),
-    Index("ledger_by_host", "host", "at_ms"),
-)
-"""Every time that a host was asked: when, by which job, under which limit and version of robots.txt."""
-
 dead_letters = Table(
     "dead_letters",
     metadata,
@@ -360,3 +343,66 @@ dead_letters = Table(
     UniqueConstraint("job", "fingerprint", name="dead_letters_by_fingerprint"),
     sqlite_autoincrement=True,
 )
+
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("tenant", String(80), nullable=False),
+    Column("name", String(50), nullable=False),
+    Column("timing", Text, nullable=False),
+    Column("allowed", Text, nullable=False, server_default=""),
+    Column("enabled", Boolean, nullable=False, server_default=true()),
+    Column("anchor_ms", BigInteger, nullable=False),
+    Column("cursor_ms", BigInteger, nullable=False),
+    Column("next_slot_ms", BigInteger),
+    Column("next_ms", BigInteger),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("changed_ms", BigInteger, nullable=False),
+    Column("revision", Integer, nullable=False, server_default="0"),
+    Column("spec", Text, nullable=False),
+    UniqueConstraint("tenant", "name", name="schedules_by_name"),
+    Index(
+        "schedules_due",
+        "next_ms",
+        sqlite_where=text("next_ms IS NOT NULL"),
+        postgresql_where=text("next_ms IS NOT NULL"),
+    ),
+    sqlite_autoincrement=True,
+)
+"""Jobs that are submitted again and again. All slots up to `cursor_ms` were decided about; the next one, if there is
+one and it is not paused, is due at `next_ms`. `revision` grows with every change: who has read an older one changes
+nothing. `allowed` is the operator's word that allows the jobs' output, for schedules of the API. `spec` may be long,
+and stands last: who looks for what is due reads none."""
+
+_RUNS_OPEN = text("state IN ('waiting', 'starting', 'running')")
+
+schedule_runs = Table(
+    "schedule_runs",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("schedule", BigInteger, nullable=False),
+    Column("slot_ms", BigInteger, nullable=False),
+    Column("due_ms", BigInteger, nullable=False),
+    Column("planned_ms", BigInteger, nullable=False),
+    Column("last_ms", BigInteger, nullable=False),
+    Column("slots", Integer, nullable=False, server_default="1"),
+    Column("kind", String(10), nullable=False),
+    Column("state", String(10), nullable=False),
+    Column("reason", String(20), nullable=False, server_default=""),
+    Column("detail", Text, nullable=False, server_default=""),
+    Column("job", String(40), nullable=False, server_default=""),
+    Column("other", String(40), nullable=False, server_default=""),
+    Column("previous", String(40), nullable=False, server_default=""),
+    Column("try_ms", BigInteger, nullable=False, server_default="0"),
+    Column("decided_ms", BigInteger),
+    Column("started_ms", BigInteger),
+    Column("ended_ms", BigInteger),
+    Column("sums", Text),
+    UniqueConstraint("schedule", "slot_ms", name="schedule_runs_by_slot"),
+    Index("schedule_runs_by_start", "started_ms"),
+    Index("schedule_runs_open", "schedule", "slot_ms", sqlite_where=_RUNS_OPEN, postgresql_where=_RUNS_OPEN),
+)
+"""One row a slot, which is why none runs twice; `slots` that were missed together, up to `last_ms`, share one. `other`
+is the job that stood in its way, `previous` the schedule's last finished job when it began; `sums` (JSON) is what its
+job had done when it ended."""

@@ -86,6 +86,12 @@ class Traces:
         line = str(url).encode()
         return self._naming(job, URLS, b"\n" + line + b"\n")
 
+    def names_all(self, job: str) -> bool:
+        """Are there no more submissions than are looked through?"""
+        query = sa.select(sa.func.count()).where(submissions.c.job == job, submissions.c.kind == URLS)
+        with translated_errors(), self._engine.connect() as connection:
+            return connection.execute(query).scalar_one() <= MOST_SUBMISSIONS
+
     def replayed(self, job: str, url: Url) -> Naming | None:
         """The last replay of its dead letter."""
         line = str(url).encode()

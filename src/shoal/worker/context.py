@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from shoal.core.access import DEFAULT_TENANT
 from shoal.core.model import Engine, Request
 from shoal.core.retry import RetryPolicy
+from shoal.core.reuse import NO_RULES, Rules, has_conditions
 from shoal.core.sitemaps import is_rendered
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
@@ -28,6 +30,8 @@ class JobContext:
     trail: Trail
     extraction: str
     """What is taken from its pages."""
+    noise: str
+    """The rules for digests of its pages; empty when it wants none."""
     retry: RetryPolicy
     limits: FetchLimits
     secret_headers: frozenset[str] = frozenset()
@@ -37,15 +41,21 @@ class JobContext:
     """Of the submission; in every log line and row about the job."""
     trace: str = ""
     """Of the submission, as a `traceparent`; empty when it is not traced."""
+    tenant: str = DEFAULT_TENANT
+    reuse: Rules = NO_RULES
+    """What it says about pages that earlier jobs have."""
 
     @classmethod
-    def of(cls, job: str, spec: JobSpec, request_id: str = "", trace: str = "") -> JobContext:
+    def of(
+        cls, job: str, spec: JobSpec, request_id: str = "", trace: str = "", tenant: str = DEFAULT_TENANT
+    ) -> JobContext:
         total = timedelta(seconds=spec.timeout)
         return cls(
             job,
             spec,
             Trail.of(spec),
             spec.extraction,
+            spec.noise,
             RetryPolicy(retries=spec.retries),
             FetchLimits(
                 connect=min(timedelta(seconds=10), total),
@@ -57,6 +67,12 @@ class JobContext:
             frozenset(spec.local),
             request_id,
             trace,
+            tenant,
+            Rules(
+                None if spec.max_age is None else round(spec.max_age * 1000),
+                spec.revisit,
+                asks=not has_conditions(spec.headers),
+            ),
         )
 
     def renders(self, request: Request) -> bool:

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 from shoal.core.ledger import Ask
 from shoal.core.model import Candidate, SettleReport
+from shoal.errors import LenderGone
 from shoal.frontier.frontier import Frontier
 from shoal.store.archive import ArchiveWriter
-from shoal.store.page_rows import Capture, FoundLinks, PageRow
+from shoal.store.page_rows import Capture, FoundLinks, Outlinks, PageRow, Recrawled
 from shoal.store.pages import PageStore
 from shoal.worker.likeness import Marks
-from shoal.worker.result import Result
+from shoal.worker.result import Result, put_off
 from shoal.worker.traces import Traces
 
 
@@ -56,7 +58,7 @@ class Delivery:
         delivered one by one.
         """
         with self._traces.batch("store", results):
-            marks, written = self._store(results)
+            results, marks, written = self._store_or_put_off(results)
         with self._traces.batch("admit", results):
             self._admit([marks.onward(result) for result in results])
         with self._traces.batch("settle", results, last=True):
@@ -71,6 +73,20 @@ class Delivery:
             self._archived.pop(id(result), None)
         return report
 
+    def _store_or_put_off(self, results: Sequence[Result]) -> tuple[Sequence[Result], Marks, set[str]]:
+        """Pages of an earlier job that was given up meanwhile must be fetched after all."""
+        try:
+            return results, *self._store(results)
+        except LenderGone as exc:
+            gone = exc.jobs
+        left = [
+            put_off(result.settlement.lease, "lender_gone", timedelta())
+            if result.carried and result.carried.source in gone
+            else result
+            for result in results
+        ]
+        return left, *self._store(left)
+
     def _store(self, results: Sequence[Result]) -> tuple[Marks, set[str]]:
         """(which pages say what others say, jobs that rows were written of)"""
         rows, marks = self._rows(results), Marks.of(self._frontier, results)
@@ -81,7 +97,7 @@ class Delivery:
         asks, found = self._asks(results), self._found(results, marks)
         rows = [marks.row(result, row) for result, row in zip(_paged(results), rows, strict=True)]
         if rows or items or letters or asks or found:
-            self._pages.write(rows, items, letters, asks, found, broken)
+            self._pages.write(rows, items, letters, asks, found, broken, _recrawled(results, marks))
             self._told = results
         return marks, {row.job for row in (*rows, *items, *letters)}
 
@@ -162,6 +178,21 @@ class Delivery:
                 known[job] = known.get(job, 0) + result.duplicates
         for job in found.keys() | known.keys():
             self._frontier.admit(job, found.get(job, []), known.get(job, 0))
+
+
+def _recrawled(results: Sequence[Result], marks: Marks) -> Recrawled | None:
+    """What is written beside the rows of jobs that know an earlier one; None when there is none of these."""
+    written = [
+        Outlinks(result.page.job, result.page.fingerprint, result.outlinks)
+        for result in results
+        if result.outlinks is not None and result.page
+    ]
+    carried = [
+        each if marks.keeps_items(result) else replace(each, with_items=False)
+        for result in results
+        if (each := result.carried)
+    ]
+    return Recrawled(written, carried) if written or carried else None
 
 
 def _paged(results: Sequence[Result]) -> list[Result]:

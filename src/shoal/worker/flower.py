@@ -6,6 +6,7 @@ Flower is an extra with no type hints: it is loaded when it is wanted, and unkno
 from __future__ import annotations
 
 import importlib
+import logging
 import re
 import secrets
 import signal
@@ -43,6 +44,11 @@ def door_of(settings: Settings) -> Door:
     """By the settings; a password is made up when none is set."""
     if ":" in settings.flower_user or not settings.flower_user:
         raise InputError("SHOAL_FLOWER_USER: a name without a colon, not an empty one")
+    for name, value in (("USER", settings.flower_user), ("PASSWORD", settings.flower_password)):
+        if value and (not value.strip() or not (value.isascii() and value.isprintable())):
+            raise InputError(
+                f"SHOAL_FLOWER_{name}: ASCII letters, digits and signs, not blanks alone; Flower knows no others"
+            )
     password = settings.flower_password or secrets.token_urlsafe(18)
     return Door(
         settings.flower_host, settings.flower_port, settings.flower_user, password, not settings.flower_password
@@ -55,6 +61,7 @@ class Flower:
     def __init__(self, settings: Settings, door: Door, *, control: bool) -> None:
         """The settings name a Redis already (`with_redis`)."""
         flower, urls = _load("flower.app"), _load("flower.urls")
+        logging.getLogger("flower.inspector").setLevel(logging.ERROR)  # that no worker answers is no trouble of its own
         options = _load("tornado.options").options
         chosen: dict[str, Any] = {
             "basic_auth": [f"{door.user}:{door.password}"],
@@ -94,7 +101,9 @@ class Flower:
             return self._app.start_http_server()
         except OSError as exc:
             told = exc.strerror or exc
-            raise ShoalError(f"Flower cannot listen on {door.host} port {door.port}: {told}; see --port") from exc
+            raise ShoalError(
+                f"Flower cannot listen on {door.host} port {door.port}: {told}; see --host and --port"
+            ) from exc
 
 
 def named(task: Any) -> Any:

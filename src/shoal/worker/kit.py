@@ -14,6 +14,7 @@ from shoal.errors import Unavailable
 from shoal.frontier.frontier import Frontier
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
+from shoal.worker.earlier import EarlierShelf
 from shoal.worker.flights import Flights
 from shoal.worker.routes import RouteBook
 from shoal.worker.stored import StoredPages
@@ -62,6 +63,8 @@ class SliceTools:
     """Knows which pages of `auto` jobs need a browser."""
     stored: StoredPages | None = None
     """Knows pages that need not be fetched again; without it, all are."""
+    earlier: EarlierShelf | None = None
+    """Knows pages that earlier jobs have stored; without it, nothing is carried over."""
     traces: Traces = field(default_factory=Traces)
 
     async def in_thread(self, call: Callable[[], T]) -> T:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shoal.core.model import Settlement, further
+from shoal.core.reuse import REUSED
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.likeness import Said
 from shoal.store.page_rows import PageRow
@@ -48,7 +49,7 @@ class Marks:
         settlement = result.settlement
         return (
             replace(settlement, reason="duplicate")
-            if id(result) in self.earlier and not settlement.reason
+            if id(result) in self.earlier and (not settlement.reason or settlement.reason in REUSED)
             else settlement
         )
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
 import structlog
 
 from shoal.core.manners import Signal
 from shoal.core.model import Lease, Outcome, Settlement
+from shoal.core.noise import NOTHING_SAID
 from shoal.core.redact import without_secrets
+from shoal.core.reuse import read_validators
 from shoal.core.sitemaps import is_guess
 from shoal.core.url import Base
 from shoal.errors import FetchError
 from shoal.extract.directives import Directives
-from shoal.extract.findings import NOTHING, Findings
+from shoal.extract.findings import NOTHING, Findings, Wanted
 from shoal.extract.listing import name_of
+from shoal.extract.outlinks import Written
+from shoal.extract.page import HTML_TYPES
 from shoal.fetch.port import Response
 from shoal.store.archive import Exchange
 from shoal.store.items import rows_of
@@ -40,25 +45,45 @@ async def read_page(
     if not listing and is_guess(context.spec, lease.request):
         return without_sitemap(lease, response)
     page = _row(context, lease, response, len(body), charset)
+    if context.spec.revisit:
+        page = replace(page, body_hash=hash_of(body))
+    if context.noise and not body:
+        page = replace(page, digest=NOTHING_SAID)
     found = Result(_done(lease, response), page, exchange_of(context, response, page))
     url, depth = lease.request.url, lease.request.depth
     asked = (url, depth, media_type, charset, context.extraction, require, listing)
-    wanted = context.trail.wanted(*asked, likeness=context.spec.duplicates is not None) if body else None
-    findings = NOTHING
+    alike = context.spec.duplicates is not None
+    wanted = context.trail.wanted(*asked, likeness=alike, noise=context.noise) if body else None
+    findings, unread = NOTHING, False
     if wanted is not None:
         try:
             wanted = context.trail.briefed(wanted, lease.request, response)
             findings = await reader.read(body, wanted)
         except FetchError as exc:
-            found = _unread(context, found, exc)
+            found, unread = _unread(context, found, exc), True
     if findings.render:
         return _for_browser(lease, response)
     says = context.trail.directives(response, findings)
     if wanted is not None and findings is not NOTHING:
         found = await _go_on(context, lease, found, findings, wanted.base_with(findings.base), says)
-    if require is not None and wanted is not None:
+    if context.spec.keeps_trail and not unread and not findings.failed:
+        read = Written(findings, _links_read(context, wanted, media_type), says.nofollow)
+        found = replace(found, outlinks=read.pack())
+    if require is not None and wanted is not None and not wanted.only_digest:
         found = replace(found, needed=False)
     return _left_out(lease, found) if context.spec.noindex and says.noindex else found
+
+
+def hash_of(body: bytes) -> int:
+    """By which it is known again whether a body has changed."""
+    return int.from_bytes(hashlib.blake2b(body, digest_size=8).digest(), "big", signed=True)
+
+
+def _links_read(context: JobContext, wanted: Wanted | None, media_type: str) -> bool:
+    """Are all links known that a page can have?"""
+    if wanted is None:
+        return media_type not in HTML_TYPES and not context.spec.spider
+    return wanted.links or bool(wanted.extractor.spider) or not (wanted.markup or wanted.listing)
 
 
 async def needs_browser(context: JobContext, lease: Lease, response: Response, reader: Reader) -> bool | None:
@@ -90,6 +115,8 @@ async def _go_on(
     url, depth, page = lease.request.url, lease.request.depth, found.page
     if page and findings.canonical and (target := base.join(findings.canonical)):
         found = replace(found, page=replace(page, canonical=str(target)))
+    if found.page and findings.digest is not None:
+        found = replace(found, page=replace(found.page, digest=findings.digest))
     if findings.failed:
         found = _spider_failed(context, found, findings.failed)
     if found.page and findings.likeness:
@@ -172,7 +199,8 @@ def read_redirect(context: JobContext, lease: Lease, response: Response, locatio
 
 
 def _row(context: JobContext, lease: Lease, response: Response, size: int, charset: str) -> PageRow:
-    request = lease.request
+    request, at_ms = lease.request, now_ms()
+    validators = read_validators(response.headers)
     return PageRow(
         job=lease.job,
         fingerprint=request.url.fingerprint,
@@ -185,13 +213,15 @@ def _row(context: JobContext, lease: Lease, response: Response, size: int, chars
         charset=charset,
         size=size,
         elapsed_ms=round(response.elapsed.total_seconds() * 1000, 1),
-        fetched_ms=now_ms(),
+        fetched_ms=at_ms,
         request_id=context.request_id,
         hops=request.hops,
         received=len(response.wire_body),
         callback=request.callback,
         meta=request.meta or None,
         found_on=request.found_on,
+        etag=validators.etag,
+        last_modified=validators.last_modified,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
-from datetime import timedelta
 from itertools import takewhile
 from typing import Any, cast
 
@@ -18,7 +17,7 @@ from shoal.store.archive import Attachment
 from shoal.worker.context import JobContext
 from shoal.worker.reader import Reader
 from shoal.worker.reading import exchange_of, needs_browser, read_page, read_redirect
-from shoal.worker.result import Result, clean
+from shoal.worker.result import Result, clean, gap_of
 
 DOCUMENT_TYPE = "text/html; charset=utf-8"
 MAY_GO = Callable[[Url], Awaitable[bool]]
@@ -43,7 +42,7 @@ def order_of(context: JobContext, lease: Lease, may_go: MAY_GO) -> Order:
         total=context.limits.total,
         max_body=context.limits.max_body,
         local=context.local,
-        pause=_gap(lease),
+        pause=gap_of(lease),
         may_go=may_go,
     )
 
@@ -111,14 +110,8 @@ def _attachments(rendered: Rendered) -> tuple[Attachment, ...]:
 def _with_costs(lease: Lease, rendered: Rendered, found: Result) -> Result:
     """Pages that it went on to count for the host: it is left alone for as long as they would have taken."""
     settlement = found.settlement
-    hold = settlement.hold_host + rendered.further * _gap(lease)
+    hold = settlement.hold_host + rendered.further * gap_of(lease)
     return replace(found, settlement=replace(settlement, received=rendered.received, hold_host=hold))
-
-
-def _gap(lease: Lease) -> timedelta:
-    """Between two requests to the host of a lease."""
-    rate = lease.limit.rate if lease.limit else 0.0
-    return timedelta(seconds=1 / rate) if rate else timedelta()
 
 
 def _shown(context: JobContext, notes: Notes, left_out: Sequence[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from shoal.core.tail import line_of
 from shoal.errors import FetchError
 from shoal.store.archive import Attachment, Exchange
 from shoal.store.items import ItemRow, Quarantined
-from shoal.store.page_rows import DeadLetter, FoundLinks, PageRow
+from shoal.store.page_rows import CarriedOver, DeadLetter, FoundLinks, PageRow
 
 _NO_LIMIT = Limit(0.0, 0, LimitSource.DEFAULT)
 
@@ -44,19 +44,25 @@ class Result:
     """What becomes of the page if it says what an earlier one says; None when nobody looks."""
     attachments: tuple[Attachment, ...] = ()
     """What is kept of a rendered page besides its response."""
+    outlinks: bytes | None = None
+    """All that it leads to, packed, for jobs that are followed by others."""
+    carried: CarriedOver | None = None
+    """From which earlier job the page was carried over."""
 
     @property
     def found(self) -> list[FoundLinks]:
         """Links that could not be found again, should the frontier lose them: no body is kept, or scripts made it."""
-        rendered = self.page is not None and self.page.engine == "browser"
-        if self.stored or (self.exchange and not rendered) or (self.page is not None and self.page.redirect):
+        page = self.page
+        rendered = page is not None and page.engine == "browser"
+        kept = self.exchange or (self.carried and page and page.archive)
+        if self.stored or (kept and not rendered) or (page is not None and page.redirect):
             return []
         links: dict[int, list[str]] = {}
         for candidate in self.candidates:
             if isinstance(candidate, Request):
                 links.setdefault(candidate.depth, []).append(line_of(candidate))
-        job, page = self.settlement.lease.job, self.settlement.lease.request.url.fingerprint
-        return [FoundLinks(job, depth, tuple(urls), page) for depth, urls in links.items()]
+        job, fingerprint = self.settlement.lease.job, self.settlement.lease.request.url.fingerprint
+        return [FoundLinks(job, depth, tuple(urls), fingerprint) for depth, urls in links.items()]
 
 
 def given_up(lease: Lease, outcome: Outcome, error: FetchError, secrets: Iterable[str] = ()) -> Result:
@@ -89,6 +95,12 @@ def handed_over(lease: Lease, reason: str) -> Result:
     """A request that a browser is to fetch; nothing is held against it."""
     later = put_off(lease, reason, timedelta())
     return replace(later, settlement=replace(later.settlement, render=True))
+
+
+def gap_of(lease: Lease) -> timedelta:
+    """Between two requests to the host of a lease."""
+    rate = lease.limit.rate if lease.limit else 0.0
+    return timedelta(seconds=1 / rate) if rate else timedelta()
 
 
 @dataclass(slots=True)

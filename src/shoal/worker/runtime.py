@@ -19,6 +19,7 @@ import uvloop
 
 from shoal import spans
 from shoal.core.model import Lane
+from shoal.core.spec import JobSpec
 from shoal.fetch.budget import Budget
 from shoal.fetch.guard import Guard
 from shoal.fetch.http import HttpClient
@@ -30,12 +31,14 @@ from shoal.render.lookup import find_browser
 from shoal.render.renderer import BrowserRenderer
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveWriter
+from shoal.store.earlier import EarlierPages
 from shoal.store.orphans import owner_of
 from shoal.store.robots import RobotsStore
 from shoal.wiring import Platform, redis_urls
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.doorbell import Doorbell
+from shoal.worker.earlier import EarlierShelf
 from shoal.worker.flights import Flights
 from shoal.worker.kit import SliceLimits, SliceReport, SliceTools
 from shoal.worker.marks import Mark, Marks
@@ -198,11 +201,18 @@ class Runtime:
             look=platform.recovery.look,
             flights=self._client,
             stored=StoredPages(platform.pages, platform.archive, platform.rebuild.doubt),
+            earlier=EarlierShelf(
+                EarlierPages(platform.engine), platform.archive, self._spec_of, platform.frontier.audit.now_ms
+            ),
         )
+
+    def _spec_of(self, job: str) -> JobSpec | None:
+        row = self._platform.jobs.get(job)
+        return None if row is None else row.spec
 
     def _context_of(self, job: str) -> JobContext | None:
         row = self._platform.jobs.get(job)
-        return None if row is None else JobContext.of(job, row.spec, row.request_id, row.trace)
+        return None if row is None else JobContext.of(job, row.spec, row.request_id, row.trace, row.tenant)
 
 
 def _slow_sockets(settings: Settings) -> int | None:

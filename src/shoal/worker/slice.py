@@ -27,6 +27,7 @@ from shoal.worker.context import JobContext, request_id_of
 from shoal.worker.deliverer import Deliverer
 from shoal.worker.desk import Desk
 from shoal.worker.drain import Drain
+from shoal.worker.earlier import EarlierPage
 from shoal.worker.grace import Grace, StopSign
 from shoal.worker.kit import SliceLimits, SliceReport, SliceTools
 from shoal.worker.outage import Outages, Place
@@ -193,13 +194,15 @@ class Slice:
             await self._load_contexts(batch.leases)
             await self._share_routes()
             stored = await self._find_stored(batch)
+            earlier = await self._find_earlier(batch)
         except Unavailable:
             await self._drain.give_back(list(batch.leases))
             self._desk.arriving = ()
             raise
         self._desk.arriving = ()
         for lease in batch.leases:
-            self._start(lease, stored.get((lease.job, lease.request.url.fingerprint)) if stored else None)
+            key = lease.job, lease.request.url.fingerprint
+            self._start(lease, stored.get(key) if stored else None, earlier.get(key) if earlier else None)
 
     async def _reap(self) -> None:
         returned, ended = await self._tools.in_thread(self._tools.frontier.reap)
@@ -227,14 +230,22 @@ class Slice:
         contexts = self._contexts.copy()  # jobs end meanwhile
         return await self._tools.in_thread(lambda: shelf.among(batch, contexts))
 
+    async def _find_earlier(self, batch: LeaseBatch) -> dict[tuple[str, int], EarlierPage]:
+        """Earlier jobs may have pages of these, for jobs that ask."""
+        shelf = self._tools.earlier
+        if shelf is None or not batch.leases or not shelf.has_to_look(batch.leases, self._contexts):
+            return {}
+        contexts = self._contexts.copy()  # jobs end meanwhile
+        return await self._tools.in_thread(lambda: shelf.among(batch.leases, contexts))
+
     # --- visiting -----------------------------------------------------------------------------------------------
 
-    def _start(self, lease: Lease, stored: StoredPage | None) -> None:
-        task = asyncio.create_task(self._visit(lease, stored))
+    def _start(self, lease: Lease, stored: StoredPage | None, earlier: EarlierPage | None) -> None:
+        task = asyncio.create_task(self._visit(lease, stored, earlier))
         self._desk.visits[task] = lease
         task.add_done_callback(self._visited)
 
-    async def _visit(self, lease: Lease, stored: StoredPage | None) -> None:
+    async def _visit(self, lease: Lease, stored: StoredPage | None, earlier: EarlierPage | None) -> None:
         if self._tools.flights:
             self._tools.flights.board()
         context = self._contexts.get(lease.job)
@@ -249,7 +260,7 @@ class Slice:
             result = _unknown_job(lease)
         else:
             with self._tools.traces.visit(context, lease):
-                result = await self._tools.visitor.visit(context, lease)
+                result = await self._tools.visitor.visit(context, lease, earlier)
             _log_trouble(result)
         self._desk.put(result)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -16,6 +16,7 @@ from shoal.core.ledger import Ask
 from shoal.core.manners import Signal
 from shoal.core.model import Engine, Lease, Mark, Outcome, Settlement
 from shoal.core.retry import parse_retry_after, signal_of
+from shoal.core.reuse import Way
 from shoal.core.sitemaps import asks_robots, is_guess
 from shoal.core.url import Url
 from shoal.errors import FetchError, Unavailable
@@ -23,12 +24,14 @@ from shoal.fetch.port import FetchLimits, Response
 from shoal.fetch.robots_cache import RobotsCache, RobotsUnreachable, Rules
 from shoal.fetch.robots_inquiry import Asked, Fetch
 from shoal.spans import step
+from shoal.worker.carrying import carry_over, with_interval
 from shoal.worker.context import JobContext
+from shoal.worker.earlier import EarlierPage
 from shoal.worker.outbound import Outbound
 from shoal.worker.reader import Reader
 from shoal.worker.reading import read_page, read_redirect
 from shoal.worker.rendering import order_of, read_rendered
-from shoal.worker.result import Inquiry, Result, given_up, handed_over, now_ms, put_off
+from shoal.worker.result import Inquiry, Result, gap_of, given_up, handed_over, now_ms, put_off
 from shoal.worker.routes import RouteBook
 from shoal.worker.sitemaps import lead_to_sitemaps, without_sitemap
 
@@ -39,6 +42,7 @@ PENDING_DELAY = timedelta(milliseconds=300)
 TROUBLE_DELAY = timedelta(seconds=2)
 """While a store of ours is down."""
 PROBE_DELAY = timedelta(seconds=1)
+NOT_MODIFIED_STATUS = 304
 
 
 class Visitor:
@@ -54,12 +58,12 @@ class Visitor:
         self._reader = reader or Reader()
         self._loose_ends: list[Ask] = []
 
-    async def visit(self, context: JobContext, lease: Lease) -> Result:
-        """Fetch one request and read the answer."""
+    async def visit(self, context: JobContext, lease: Lease, earlier: EarlierPage | None = None) -> Result:
+        """Fetch one request and read the answer; an earlier page of it may be used again."""
         inquiry = Inquiry(lease)
         started = time.perf_counter()
         try:
-            result = await self._visit(context, lease, inquiry)
+            result = await self._visit(context, lease, inquiry, earlier)
         except FetchError as exc:
             elapsed = timedelta(seconds=time.perf_counter() - started)
             result = _failed(context, lease, exc, elapsed)
@@ -91,20 +95,20 @@ class Visitor:
         finally:
             await self._reader.end()
 
-    async def _visit(self, context: JobContext, lease: Lease, inquiry: Inquiry) -> Result:
+    async def _visit(self, context: JobContext, lease: Lease, inquiry: Inquiry, earlier: EarlierPage | None) -> Result:
         request = lease.request
         if lease.mark is Mark.DOOMED:
             raise FetchError("host_down", "its host could not be reached for a while, also not by probes")
         if request.losses >= MAX_LOSSES:
             raise FetchError("worker_lost", f"{request.losses} workers were lost while they fetched it")
         if context.spec.engine is not Engine.AUTO or request.render or self._routes is None:
-            return await self._go(context, lease, inquiry)
+            return await self._go(context, lease, inquiry, earlier)
         async with self._routes.turn(context.job, request.url) as way:
             if way is Engine.BROWSER:
                 return handed_over(lease, "known_route")
-            return await self._go(context, lease, inquiry)
+            return await self._go(context, lease, inquiry, earlier)
 
-    async def _go(self, context: JobContext, lease: Lease, inquiry: Inquiry) -> Result:
+    async def _go(self, context: JobContext, lease: Lease, inquiry: Inquiry, earlier: EarlierPage | None) -> Result:
         url = lease.request.url
         await self._outbound.check(context, url)
         if asks_robots(context.spec, lease.request):
@@ -114,15 +118,44 @@ class Visitor:
             refusal = await self._ask_robots(context, lease, inquiry)
             if refusal is not None:
                 return refusal
+        if earlier and earlier.decision.way is Way.REUSE:
+            carried = await carry_over(context, lease, earlier, self._reader)
+            if carried is not None:
+                return self._routed(context, lease, carried)
+        found = await self._ask(context, lease, inquiry, earlier)
+        if earlier and not found.carried:
+            found = with_interval(context, earlier, found)
+        return self._routed(context, lease, found)
+
+    async def _ask(self, context: JobContext, lease: Lease, inquiry: Inquiry, earlier: EarlierPage | None) -> Result:
+        """The host, for the page or whether it has changed."""
         if context.renders(lease.request):
             return await self._render(context, lease, inquiry)
+        conditions: Mapping[str, str] = earlier.decision.headers if earlier else {}
+        response = await self._fetch(context, lease, inquiry, conditions)
+        if earlier is None or not conditions or response.status != NOT_MODIFIED_STATUS:
+            with step("read"):
+                return await self._read(context, lease, response)
+        carried = await carry_over(context, lease, earlier, self._reader, response)
+        if carried is not None:
+            return carried
+        response = await self._fetch(context, lease, inquiry, {})
+        with step("read"):
+            found = await self._read(context, lease, response)
+        hold = found.settlement.hold_host + gap_of(lease)  # that was one request more than was booked
+        return replace(found, settlement=replace(found.settlement, hold_host=hold))
+
+    async def _fetch(
+        self, context: JobContext, lease: Lease, inquiry: Inquiry, conditions: Mapping[str, str]
+    ) -> Response:
+        url = lease.request.url
+        headers = context.headers_for(url)
         with _noted(inquiry, url) as asked:
             with step("fetch"):
-                response = await self._outbound.fetch(context, url, context.headers_for(url), context.limits)
+                sent = {**headers, **conditions} if conditions else headers
+                response = await self._outbound.fetch(context, url, sent, context.limits)
             asked.status = response.status
-        with step("read"):
-            read = await self._read(context, lease, response)
-        return self._routed(context, lease, read)
+        return response
 
     async def _render(self, context: JobContext, lease: Lease, inquiry: Inquiry) -> Result:
         async def may_go(url: Url) -> bool:
@@ -135,8 +168,7 @@ class Visitor:
         if rendered.is_refused:  # also when the page would go elsewhere: without a browser it would not
             raise _refused(rendered.response, rendered.received)
         with step("read"):
-            read = await read_rendered(context, lease, rendered, self._reader)
-        return self._routed(context, lease, read)
+            return await read_rendered(context, lease, rendered, self._reader)
 
     def _routed(self, context: JobContext, lease: Lease, found: Result) -> Result:
         """What was learnt about pages like this one is noted, and heeded for its links."""

@@ -193,6 +193,25 @@ def test_what_flags_ask_of_the_browser_is_added_to_the_file(tmp_path: Path) -> N
     assert (browsing.viewport.width, browsing.pdf) == (800, True)
 
 
+@pytest.mark.parametrize(
+    ("file", "flag", "ignore", "changes"),
+    [
+        ("", True, [], {}),
+        ("", None, [".ad"], {"ignore": (".ad",)}),
+        ("changes: true\n", None, [".ad"], {"ignore": (".ad",)}),
+        ("changes: {ignore: .menu, content: main}\n", True, [".ad"], {"ignore": (".menu", ".ad"), "content": "main"}),
+        ("changes: {ignore_dates: false}\n", True, [], {"ignore_dates": False}),
+    ],
+)
+def test_selectors_of_flags_are_ignored_besides_those_of_the_file(
+    tmp_path: Path, file: str, flag: bool | None, ignore: list[str], changes: dict[str, Any]
+) -> None:
+    path = job_file(tmp_path, f"urls: [http://a.example/]\n{file}")
+    spec = make_spec(path, {"changes": flag}, [], [], ignore=ignore)
+    assert spec.changes
+    assert spec.changes.model_dump(exclude_defaults=True) == changes
+
+
 def test_who_wants_a_picture_is_told_that_it_takes_a_browser() -> None:
     with pytest.raises(BadSpec, match="browser: this is for engine: browser or auto"):
         make_spec(None, {"urls": ["http://a.example/"]}, [], [], (), {"screenshot": "full"})

@@ -146,13 +146,17 @@ def test_who_asks_for_the_last_minutes_reads_no_older_ones(tmp_path: Path, monke
         (Wanted(request_id="grün"), [3]),
         (Wanted(since="2026-11-16T03:00:03"), [3, 4]),
         (Wanted(job="other"), []),
+        (Wanted(slice="da688126"), [0, 2]),
+        (Wanted(slice="da688126-4e07"), [2]),
+        (Wanted(worker="crawler-1"), [0]),
+        (Wanted(worker="crawler-1:4712"), []),
     ],
 )
 def test_lines_are_chosen_by_their_fields(tmp_path: Path, wanted: Wanted, found: list[int]) -> None:
     lines = [
-        _line(0),
+        _line(0, slice="da688126", worker="crawler-1:4711"),
         _line(1, job="nyup5fuweh", request_id="nightly-42", host="books.example"),
-        _line(2, "page_unread", job="nyup5fuweh", host="books.example:8080", level="warning"),
+        _line(2, "page_unread", job="nyup5fuweh", host="books.example:8080", level="warning", task_id="da688126-4e07"),
         _line(3, "visit_failed", request_id="grün", level="error", text="nyup5fuweh"),
         _line(4, "lines_left_out", of="page_cut", count=7),
     ]
@@ -194,6 +198,63 @@ def test_files_are_followed_while_they_grow_come_and_are_put_aside(tmp_path: Pat
         (tmp_path / "worker.log.1").unlink()
         assert follower.look() == []
     assert tally.broken == 1
+
+
+def _put_aside(log: Path) -> None:
+    """As its writers do it: the oldest name comes to be, or is taken over, and the log begins anew."""
+    for age in (2, 1):
+        if (older := log.with_name(f"{log.name}.{age}")).exists():
+            older.replace(log.with_name(f"{log.name}.{age + 1}"))
+    log.replace(log.with_name(f"{log.name}.1"))
+    log.touch()
+
+
+def _list_then_put_aside(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next time that files are listed, they get other names right after that."""
+    lists = log_files.find_files
+
+    def once(folder: Path) -> list[Path]:
+        monkeypatch.setattr(log_files, "find_files", lists)
+        found = lists(folder)
+        _put_aside(log)
+        return found
+
+    monkeypatch.setattr(log_files, "find_files", once)
+
+
+def test_files_put_aside_while_they_are_listed_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "worker.log"
+    for number, name in enumerate(("worker.log.2", "worker.log.1", "worker.log")):
+        _write(tmp_path / name, [_line(number)])
+    with opened(tmp_path) as files:
+        follower = Follower(tmp_path, files, Wanted(), Tally())
+        _list_then_put_aside(log, monkeypatch)
+        assert follower.look() == []
+        _write(log, [_line(3)])
+        assert _seconds(follower.look()) == [3]
+        (tmp_path / "worker.log.3").unlink()
+        follower.look()
+        assert len(files) == 3  # what is gone is closed
+
+
+def test_no_file_is_missed_that_is_put_aside_while_it_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, name in enumerate(("worker.log.2", "worker.log.1", "worker.log")):
+        _write(tmp_path / name, [_line(number)])
+    _list_then_put_aside(tmp_path / "worker.log", monkeypatch)
+    lines, _ = _last(tmp_path, 10)
+    assert _seconds(lines) == [0, 1, 2]
+
+
+def test_what_is_no_file_is_no_log(tmp_path: Path) -> None:
+    (tmp_path / "folder.log").mkdir()
+    os.mkfifo(tmp_path / "pipe.log")
+    _write(tmp_path / "worker.log", [_line(1)])
+    lines, tally = _last(tmp_path, 10)
+    assert (_seconds(lines), tally.broken) == ([1], 0)
 
 
 def test_an_endless_line_does_not_stop_who_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

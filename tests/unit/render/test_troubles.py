@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+from playwright import async_api as playwright
 
 from shoal.core.url import parse
 from shoal.errors import FetchError
 from shoal.render.troubles import MAX_DETAIL, reason_of, trouble_of
 
-playwright = pytest.importorskip("playwright.async_api")
 URL = parse("https://shop.example/")
 
 

@@ -173,7 +173,7 @@ def test_a_page_record_has_the_columns_and_a_readable_time() -> None:
     assert set(record) == set(PAGE_COLUMNS)
     assert [record[name] for name in PAGE_COLUMNS] == [
         *("http://a/", 200, 2, "text/html; charset=utf-8", 1234, 56.7),
-        *("2023-11-14T22:13:20.123+00:00", None, "http://a/c", "f" * 16, None),
+        *("2023-11-14T22:13:20.123+00:00", None, "http://a/c", "f" * 16, None, None),
     ]
 
 

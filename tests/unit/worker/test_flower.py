@@ -29,10 +29,17 @@ def test_a_password_that_is_set_is_taken_and_shown_by_no_settings() -> None:
     assert "three-blind-mice" not in repr(settings)
 
 
-@pytest.mark.parametrize("user", ["", "a:b"])
+@pytest.mark.parametrize("user", ["", "a:b", "é", " "])
 def test_a_name_that_basic_authentication_cannot_carry_is_refused(user: str) -> None:
     with pytest.raises(InputError, match="SHOAL_FLOWER_USER"):
         door_of(Settings(flower_user=user))
+
+
+@pytest.mark.parametrize("password", ["sésame", "  ", "two\nlines"])
+def test_a_password_with_which_nobody_could_log_in_is_refused(password: str) -> None:
+    with pytest.raises(InputError, match="SHOAL_FLOWER_PASSWORD") as told:
+        door_of(Settings(flower_password=password))
+    assert password not in str(told.value)
 
 
 def test_without_flower_its_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ class OverviewView(StatsView):
 class SessionView(BaseModel):
     tenant: str
     scopes: list[Literal["submit", "read", "admin"]]
+    fleet: bool = Field(description="May it see sums over all tenants?")
     key: str | None = Field(description="The public prefix of the key; null where none is asked for.")
     csrf: str | None = Field(description="For a browser that is logged in: X-CSRF-Token of each change.")
 

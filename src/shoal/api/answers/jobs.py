@@ -65,6 +65,7 @@ class CountersView(BaseModel):
     retries: int
     lost: int
     received: int
+    saved: int = Field(description="Bytes of pages that were carried over, and did not have to come.")
 
 
 class TotalsView(BaseModel):
@@ -101,6 +102,9 @@ class JobView(BaseModel):
     rate: float = Field(description="Pages a second, over the last five to ten seconds.")
     eta_seconds: float | None = Field(description="Until what waits now is done, at this rate.")
     waiting_for: str | None = Field(description="Why nothing happens although there is something to do.")
+    carried: dict[str, int] = Field(
+        description="Pages that were carried over from earlier jobs: not_modified, not_due, fresh."
+    )
     counters: CountersView | None = Field(description="Null when Redis has lost the job.")
     totals: TotalsView | None = Field(
         description="discovered = fetched + failed + filtered + robots + duplicates + pending. Null like counters."

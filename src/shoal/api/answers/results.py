@@ -24,6 +24,8 @@ class PageView(BaseModel):
     size: int
     elapsed_ms: float
     fetched_at: str
+    checked_at: str | None = Field(description="When its host last said that this is the page; null: when fetched.")
+    reused: str | None = Field(description="How it was carried over from an earlier job; null: it was fetched.")
     redirect: str | None
     canonical: str | None
     fingerprint: str = Field(description="Of its URL: 16 hex digits.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -30,6 +31,8 @@ class Part:
     """One file."""
 
     body: bytes
+    packed: bytes
+    """With gzip."""
     content_type: str
     etag: str
 
@@ -57,12 +60,16 @@ def parts() -> dict[str, Part]:
 
 def _read(file: Path) -> Part:
     body = file.read_bytes()
-    return Part(body, _TYPES[file.suffix], sha256(body).hexdigest()[:32])
+    return Part(body, gzip.compress(body, mtime=0), _TYPES[file.suffix], sha256(body).hexdigest()[:32])
 
 
 def _send(found: Part) -> Response:
-    response = Response(found.body, content_type=found.content_type)
-    response.set_etag(found.etag)
+    packs = request.accept_encodings["gzip"] > 0
+    response = Response(found.packed if packs else found.body, content_type=found.content_type)
+    if packs:
+        response.headers["Content-Encoding"] = "gzip"
+    response.vary.add("Accept-Encoding")
+    response.set_etag(f"{found.etag}.gz" if packs else found.etag)
     response.headers["Cache-Control"] = "no-cache"  # asked for each time, and sent when it has changed
     response.headers["Content-Security-Policy"] = POLICY
     response.make_conditional(request)

@@ -1,7 +1,7 @@
 // The API as the dashboard uses it: one way to ask, one to listen, one to look again and again.
 
 const BASE = "/api/v1";
-export const session = { tenant: "", scopes: [], key: null, csrf: null };
+export const session = { tenant: "", scopes: [], fleet: false, key: null, csrf: null };
 let refused = () => {};
 
 /** What is done when nobody is logged in. */
@@ -16,6 +16,15 @@ export class Refusal extends Error {
     this.after = 0;
   }
 }
+
+/** Something that is wrong with one field of a form, found here. */
+export const flawed = (field, detail) => new Refusal(422, { detail, errors: [{ field, detail }] });
+
+/** When the API was last heard, what is the matter with it, and how many views want to hear it. */
+export const pulse = { heard: Date.now(), trouble: null, wanted: 0 };
+
+/** Is this about the API, and not about what was asked of it? */
+const isOutage = (error) => !error.status || error.status === 429 || error.status >= 500;
 
 const PATIENCE_MS = 6_000, LONG_PATIENCE_MS = 45_000;
 
@@ -42,9 +51,9 @@ export async function send(path, options = {}, again = true) {
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Error("the API does not answer");
+    throw new Error("The API does not answer.");
   }
-  if (answer.ok) return answer;
+  if (answer.ok) { pulse.heard = Date.now(); return answer; }
   const problem = await answer.json().catch(() => ({}));
   const refusal = new Refusal(answer.status, problem);
   refusal.after = Number(answer.headers.get("Retry-After")) || 0;
@@ -65,10 +74,15 @@ export async function logIn(key) { Object.assign(session, await ask("session", {
 
 export async function logOut() {
   await ask("session", { method: "DELETE" });
-  Object.assign(session, { tenant: "", scopes: [], key: null, csrf: null });
+  Object.assign(session, { tenant: "", scopes: [], fleet: false, key: null, csrf: null });
 }
 
-/** Do something now, and every so often until the signal says stop; not while nobody looks. */
+const LONGEST_PAUSE_S = 5;
+
+/**
+ * Do something now, and every so often until the signal says stop; not while nobody looks.
+ * `failed` hears of what the view can say; of an API that is away the frame tells.
+ */
 export function again(seconds, signal, work, failed) {
   let timer = 0, busy = false;
   const round = async () => {
@@ -79,11 +93,13 @@ export function again(seconds, signal, work, failed) {
     if (!document.hidden) {
       try {
         await work();
+        pulse.trouble = null;
         failed(null);
       } catch (error) {
         if (signal.aborted) return;
-        failed(error);
-        pause = Math.max(seconds, Math.min(error.after || 0, 30));
+        if (isOutage(error)) pulse.trouble = error;
+        else failed(error);
+        pause = Math.max(seconds, Math.min(error.after || 0, LONGEST_PAUSE_S));
       }
     }
     busy = false;
@@ -91,7 +107,10 @@ export function again(seconds, signal, work, failed) {
   };
   const shown = () => { if (!document.hidden) round(); };
   document.addEventListener("visibilitychange", shown);
+  pulse.wanted += 1;
   signal.addEventListener("abort", () => {
+    pulse.wanted -= 1;
+    pulse.trouble = null;
     clearTimeout(timer);
     document.removeEventListener("visibilitychange", shown);
   });
@@ -112,7 +131,10 @@ export function listen(job, signal, heard) {
     if (source || document.hidden || signal.aborted) return;
     source = new EventSource(`${BASE}/jobs/${job}/events`);
     for (const kind of ["counters", "state", "changed", "ended"]) {
-      source.addEventListener(kind, (event) => heard(kind, JSON.parse(event.data)));
+      source.addEventListener(kind, (event) => {
+        pulse.heard = Date.now();
+        heard(kind, JSON.parse(event.data));
+      });
     }
     source.addEventListener("ended", close);
     source.onerror = () => { // a stream that was refused does not come back by itself

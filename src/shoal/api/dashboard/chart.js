@@ -36,7 +36,7 @@ export function chart({ title, times, series, unit = "", empty = "Nothing was me
     },
     [0, 0.5, 1].map((share) => [
       h("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(share * most), y2: y(share * most) }),
-      h("text", { x: LEFT - 6, y: y(share * most) + 4, "text-anchor": "end" }, short(share * most)),
+      h("text", { x: LEFT - 6, y: y(share * most) + 4, "text-anchor": "end" }, share * most < 10 ? String(Number((share * most).toFixed(2))) : short(share * most)),
     ]),
     h("text", { x: LEFT, y: HEIGHT - 6 }, clock(from, to - from)),
     h("text", { x: WIDTH - RIGHT, y: HEIGHT - 6, "text-anchor": "end" }, clock(to, to - from)),
@@ -52,7 +52,7 @@ function legend(series, unit, at, time) {
     h("span", {},
       h("svg", { width: 14, height: 8, "aria-hidden": "true" },
         h("line", { class: `l s${index % 7}`, x1: 0, x2: 14, y1: 4, y2: 4, "stroke-width": 3 })),
-      ` ${one.name} ${number(one.values[at])}${unit ? ` ${unit}` : ""}`));
+      ` ${one.name} ${number(time ? one.values[at] : one.values.findLast((value) => value !== null))}${unit ? ` ${unit}` : ""}`));
   return time ? [h("span", {}, moment(new Date(time).toISOString())), ...names] : names;
 }
 

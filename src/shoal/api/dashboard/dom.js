@@ -4,6 +4,13 @@ const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "path", "line", "text", "rect", "g", "title", "desc", "circle", "polyline"]);
 const HANDLERS = ["onclick", "onsubmit", "oninput", "onchange", "onkeydown", "onpointermove", "onpointerleave"];
 
+const RAW = new Set(["href", "src", "value", "id", "for", "name", "data-key"]);
+
+/** A text in which nothing turns its neighbours round: signs that change the direction of writing are shown as such. */
+export function visible(text) {
+  return text.replace(/[\u202a-\u202e\u2066-\u2069]/g, (sign) => `⟨U+${sign.codePointAt(0).toString(16).toUpperCase()}⟩`);
+}
+
 /** An element: h("p", { class: "soft" }, "text", other). Null and false children are left out. */
 export function h(tag, attributes = {}, ...children) {
   const inSvg = SVG_TAGS.has(tag) && (tag !== "title" || attributes.svg);
@@ -11,10 +18,15 @@ export function h(tag, attributes = {}, ...children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (HANDLERS.includes(name)) element[name] = value;
     else if (name === "svg" || value === null || value === undefined || value === false) continue;
-    else element.setAttribute(name, value === true ? "" : String(value));
+    else element.setAttribute(name, value === true ? "" : RAW.has(name) ? String(value) : visible(String(value)));
   }
-  element.append(...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...shown(children));
   return element;
+}
+
+function shown(children) {
+  return children.flat(9).filter((child) => child !== null && child !== undefined && child !== false)
+    .map((child) => (typeof child === "string" ? visible(child) : child));
 }
 
 /** Make `old` look like `fresh`, keeping elements: focus, selections and what people have typed stay. */
@@ -60,7 +72,7 @@ function fits(one, other) {
 /** Show these in place of what an element holds. */
 export function fill(element, ...children) {
   const fresh = element.cloneNode(false);
-  fresh.append(...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false));
+  fresh.append(...shown(children));
   morphChildren(element, fresh);
 }
 

@@ -3,7 +3,7 @@
 import { ask, query } from "/ui/api.js";
 import { fill, h } from "/ui/dom.js";
 import { moment } from "/ui/format.js";
-import { badge, flaws } from "/ui/parts.js";
+import { badge, field, flaws } from "/ui/parts.js";
 
 export async function explain(body, { id, query: asked, signal }) {
   const url = asked.get("url") || "";
@@ -18,11 +18,10 @@ export async function explain(body, { id, query: asked, signal }) {
       location.hash = `#/jobs/${id}/explain${query({ url: String(given).trim() })}`;
     },
   },
-  h("label", { for: "url" }, "URL, as it stands on a page or in a list"),
-  h("div", { class: "row" },
-    h("input", { id: "url", name: "url", value: url, size: 60, required: true, placeholder: "https://…" }),
-    h("button", { class: "main" }, "Explain")),
-  flaws(refusal)),
+  flaws(refusal),
+  h("div", { class: "row end" },
+    field("url", "URL, as it stands on a page or in a list", { value: url, size: 60, required: true, placeholder: "https://…" }, refusal),
+    h("button", { class: "main" }, "Explain"))),
   found ? h("section", { class: "card" }, h("h2", {}, badge(found.verdict), ` ${found.summary}`),
     h("p", { class: "mono" }, found.url),
     found.certain ? null : h("p", { class: "soft" }, "What rules leave out is not kept one by one: this is worked out."),

@@ -1,9 +1,9 @@
 // Hosts: how fast each may be asked, in which state it is, and why.
 
-import { again, ask, query } from "/ui/api.js";
+import { again, ask, flawed, query } from "/ui/api.js";
 import { fill, h, say } from "/ui/dom.js";
 import { ago, moment, number, span } from "/ui/format.js";
-import { action, badge, choice, field, flaws, notice, outside, plain, table, tile, tiles, values } from "/ui/parts.js";
+import { action, badge, choice, field, flaws, notice, outside, plain, submitted, table, tile, tiles, values } from "/ui/parts.js";
 
 const STATES = [["", "all"], ..."open at_cap slowed held tripped down paused".split(" ").map((one) => [one, one.replace("_", " ")])];
 const shown = (limit) => (limit === null || limit === undefined ? "–" : String(limit));
@@ -52,18 +52,17 @@ async function one(root, name, signal) {
     draw();
   };
   const tell = async (wanted, text) => {
-    try {
-      kept.host = await ask(path, { method: "PATCH", body: wanted });
-      kept.refusal = null;
-      say(text);
-    } catch (error) { kept.refusal = error; }
-    draw();
+    if (!Object.keys(wanted).length) throw flawed("rate", "Write here, or in another field, what is to hold.");
+    kept.host = await ask(path, { method: "PATCH", body: wanted });
+    say(text);
+    refuse(null);
   };
-  const draw = () => fill(root, ...detail(name, kept, tell, look, path));
+  const refuse = (error) => { kept.refusal = error; draw(); };
+  const draw = () => fill(root, ...detail(name, kept, tell, look, path, refuse));
   await again(3, signal, look, (error) => { kept.trouble = error; if (error) draw(); });
 }
 
-function detail(name, { host, audit, refusal, trouble }, tell, look, path) {
+function detail(name, { host, audit, refusal, trouble }, tell, look, path, refuse) {
   const head = h("div", { class: "head" }, h("h1", {}, name), host ? badge(host.state) : null);
   if (!host) return [head, trouble ? notice(trouble.message, "bad") : h("p", { class: "empty" }, "Loading…")];
   return [
@@ -81,25 +80,22 @@ function detail(name, { host, audit, refusal, trouble }, tell, look, path) {
       tile("Breaker", host.breaker, host.probe_seconds ? `probe in ${span(host.probe_seconds)}` : null),
       tile("Jobs wait", number(host.waiting_jobs))),
     h("form", {
-      class: "card", onsubmit: (event) => {
-        event.preventDefault();
-        const given = values(event.currentTarget);
-        tell(Object.fromEntries(Object.entries(given).map(([key, text]) => [key, key === "note" ? text : plain(text)])), "It holds from now on.");
-      },
+      class: "card", novalidate: true, onsubmit: submitted((form) => tell(Object.fromEntries(Object.entries(values(form))
+        .map(([key, text]) => [key, key === "note" ? text : plain(text)])), "It holds from now on."), refuse),
     },
     h("h2", {}, "Your word, whatever the jobs say"),
+    flaws(refusal),
     h("div", { class: "form" },
-      field("rate", "Requests a second", { placeholder: "4, 30/m or unlimited" }),
-      field("parallel", "At once", { placeholder: "2 or unlimited" }),
-      field("hold_seconds", "Hold for seconds", { inputmode: "numeric" }),
-      field("note", "Note", { placeholder: "who agreed to this" }),
+      field("rate", "Requests a second", { placeholder: "4, 30/m or unlimited" }, refusal),
+      field("parallel", "At once", { placeholder: "2 or unlimited" }, refusal),
+      field("hold_seconds", "Hold for seconds", { inputmode: "numeric" }, refusal),
+      field("note", "Note", { placeholder: "who agreed to this" }, refusal),
       h("div", { class: "row" }, h("button", { class: "main" }, "Set"),
         host.paused ? action("Unpause", () => tell({ paused: false }, "It may be asked again."), { key: "go" })
           : action("Pause", () => tell({ paused: true }, "It is not asked any more."), { key: "stop" }),
         action("Take back", async () => { await ask(path, { method: "DELETE" }); say("Taken back."); await look(); },
-          { key: "back", sure: "Take back everything that was set for this host?" }))),
-    flaws(refusal)),
-    h("div", { class: "two" },
+          { key: "back", sure: "Take back everything that was set for this host?" })))),
+    h("div", { class: "two top" },
       h("section", { class: "card" }, h("h2", {}, "Decisions"), table([
         { name: "When", of: (row) => moment(row.at) }, { name: "What", of: (row) => row.what },
         { name: "Why", kind: "value", of: (row) => row.reason },

@@ -1,22 +1,28 @@
-// Where a browser begins: who is there, which view they want, and the frame around it.
+// Where a browser begins: who is there, which view they want, and the frame around it. A new view is a line of VIEWS.
 
-import { greet, logIn, logOut, may, session, whenRefused } from "/ui/api.js";
+import { flawed, greet, logIn, logOut, may, pulse, session, whenRefused } from "/ui/api.js";
 import { fill, h, say } from "/ui/dom.js";
-import { flaws, notice } from "/ui/parts.js";
+import { span } from "/ui/format.js";
+import { field, flaws, notice, submitted } from "/ui/parts.js";
 import { hosts } from "/ui/hosts.js";
 import { job } from "/ui/job.js";
 import { jobs } from "/ui/jobs.js";
 import { overview } from "/ui/overview.js";
+import { schedules } from "/ui/schedules.js";
 import { submit } from "/ui/submit.js";
+import { webhooks } from "/ui/webhooks.js";
 import { workers } from "/ui/workers.js";
 
 const VIEWS = [
-  { path: "", name: "Overview", view: overview, scope: "read", key: "o" },
-  { path: "jobs", name: "Jobs", view: jobs, scope: "read", key: "j" },
+  { path: "", name: "Overview", view: overview, scope: "read", fleet: true, key: "o" },
+  { path: "jobs", name: "Jobs", view: jobs, inner: job, scope: "read", key: "j" },
+  { path: "schedules", name: "Schedules", view: schedules, scope: "read", key: "s" },
   { path: "hosts", name: "Hosts", view: hosts, scope: "admin", key: "h" },
   { path: "workers", name: "Workers", view: workers, scope: "admin", key: "w" },
+  { path: "webhooks", name: "Webhooks", view: webhooks, scope: "read", key: "b" },
   { path: "new", name: "New job", view: submit, scope: "submit", key: "n" },
 ];
+const sees = (one) => may(one.scope) && (!one.fleet || session.fleet);
 const main = document.getElementById("main");
 let leave = new AbortController();
 
@@ -31,7 +37,7 @@ function decoded(text) {
 }
 
 function frame(current) {
-  const open = VIEWS.filter((one) => may(one.scope));
+  const open = VIEWS.filter(sees);
   fill(document.getElementById("top"),
     h("a", { class: "brand", href: "#/" }, h("img", { src: "/ui/shoal.svg", alt: "", width: 26, height: 26 }), "Shoal"),
     h("nav", { "aria-label": "Views" }, open.map((one) => h("a", {
@@ -59,60 +65,84 @@ async function out() {
   login();
 }
 
-/** Above the view, which stays as it is: what was typed there is not lost with a session. */
-function login() {
-  if (document.getElementById("login")) return;
-  const before = session.key;
-  const draw = (error) => fill(dialog, h("form", {
-    class: "login",
-    onsubmit: async (event) => {
-      event.preventDefault();
-      const given = new FormData(event.currentTarget).get("key");
-      try { await logIn(String(given)); } catch (refusal) { draw(refusal); return; }
-      dialog.close();
-      dialog.remove();
-      if (session.key === before && main.hasChildNodes()) frame(place().parts[0] ?? "");
-      else show();
-    },
-  },
-  h("h1", {}, "Log in"),
-  h("label", { for: "key" }, "API key"),
-  h("input", { id: "key", name: "key", type: "password", autocomplete: "current-password", required: true }),
-  flaws(error),
-  h("p", {}, h("button", { class: "main" }, "Log in")),
-  h("p", { class: "soft" }, "Keys are made with ", h("code", {}, "shoal keys create"), ".")));
-  const dialog = h("dialog", { id: "login", "aria-label": "Log in" });
-  dialog.addEventListener("cancel", (event) => event.preventDefault());
-  document.body.append(dialog);
-  draw(null);
-  dialog.showModal();
-  document.getElementById("key").focus();
+const others = new BroadcastChannel("shoal"); // this browser's other windows
+let tenant = "";
+
+/** Somebody is logged in, here or in another window. The view stays, and what was typed there, unless it is another tenant's. */
+function arrived() {
+  const dialog = document.getElementById("login");
+  dialog?.close();
+  dialog?.remove();
+  if (session.tenant === tenant && main.hasChildNodes()) frame(place().parts[0] ?? "");
+  else show();
 }
 
-const AFRESH_MS = 3_000;
-let greeted = false;
+others.onmessage = () => greet().then(arrived, () => {});
 
-async function show() {
+/** Above the view: what was typed there is not lost with a session. */
+function login() {
+  if (document.getElementById("login")) return;
+  const enter = async (form) => {
+    try { await logIn(String(new FormData(form).get("key"))); } catch (refusal) {
+      throw refusal.status === 401 ? flawed("key", refusal.message) : refusal;
+    }
+    others.postMessage("in");
+    arrived();
+  };
+  const draw = (error) => fill(dialog, h("form", { class: "login", novalidate: true, onsubmit: submitted(enter, draw) },
+    h("h1", {}, "Log in"),
+    error?.flaws?.length ? null : flaws(error),
+    field("key", "API key", { type: "password", autocomplete: "current-password", required: true, alone: true }, error),
+    h("p", {}, h("button", { class: "main" }, "Log in")),
+    h("p", { class: "soft" }, "Keys are made with ", h("code", {}, "shoal keys create"), ".")));
+  const dialog = h("dialog", { id: "login", "aria-label": "Log in" });
+  dialog.addEventListener("cancel", (event) => event.preventDefault());
+  draw(null);
+  document.body.append(dialog);
+  dialog.showModal();
+  document.getElementById("f-key").focus();
+}
+
+const AFRESH_MS = 3_000, STALE_MS = 7_000;
+let greeted = false, looked = Date.now();
+
+/** Says that what is shown is old, and why, for as long as that is so. */
+function watch() {
+  const bar = document.getElementById("stale"), { trouble, heard, wanted } = pulse;
+  if (document.hidden) looked = Date.now();
+  const silent = Date.now() - Math.max(heard, looked) > STALE_MS;
+  const old = wanted > 0 && !document.hidden && !document.getElementById("login") && (trouble || silent);
+  main.toggleAttribute("data-stale", Boolean(old));
+  fill(bar, old ? h("p", { role: "alert" }, h("strong", {}, "What you see is not new. "), trouble?.message || "The API does not answer.",
+    " It is asked again and again.",
+    h("span", { "aria-hidden": "true" }, ` Last heard ${span(Math.round((Date.now() - heard) / 1000))} ago.`)) : null);
+}
+
+setInterval(watch, 500);
+
+async function show(told = "") {
   leave.abort();
   leave = new AbortController();
   const { signal } = leave;
-  const root = h("div", {});
+  const root = h("div", {}, told ? notice(told, "bad") : null);
   main.replaceChildren(root);
   try {
     if (!greeted) { await greet(); greeted = true; }
+    tenant = session.tenant;
     await open(root, signal);
   } catch (error) {
     if (signal.aborted) return;
     if (error.status === 401) { greeted = true; login(); return; }
     fill(root, notice(error.message, "bad"));
-    if (!error.status || error.status >= 429) setTimeout(() => signal.aborted || show(), AFRESH_MS);
+    if (!error.status || error.status >= 429) setTimeout(() => signal.aborted || show(error.message), AFRESH_MS);
   }
 }
 
 async function open(root, signal) {
   const { parts, query } = place();
   const [first = ""] = parts;
-  if (!first && !may("read")) { location.hash = `#/${VIEWS.find((one) => may(one.scope))?.path ?? "none"}`; return; }
+  if (!session.scopes.length) { login(); return; } // logged out: where they were going is where they begin
+  if (!first && !sees(VIEWS[0])) { location.replace(`#/${VIEWS.find(sees)?.path ?? "none"}`); return; }
   const found = VIEWS.find((one) => one.path === first);
   frame(first);
   document.title = found ? `${found.name} · Shoal` : "Shoal";
@@ -120,7 +150,7 @@ async function open(root, signal) {
     fill(root, notice(found ? `This key may not see that: it needs the scope ${found.scope}.` : "There is no such view."));
     return;
   }
-  const view = first === "jobs" && parts[1] ? job : found.view;
+  const view = (parts[1] && found.inner) || found.view;
   await view(root, { parts: parts.slice(1), query, signal });
 }
 
@@ -137,7 +167,7 @@ let waiting = false;
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "g") { waiting = true; setTimeout(() => { waiting = false; }, 1200); return; }
-  const found = waiting && VIEWS.find((one) => one.key === event.key && may(one.scope));
+  const found = waiting && VIEWS.find((one) => one.key === event.key && sees(one));
   waiting = false;
   if (found) location.hash = `#/${found.path}`;
 });

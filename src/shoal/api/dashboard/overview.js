@@ -32,7 +32,7 @@ export async function overview(root, { signal }) {
 }
 
 function page({ now, before, running, history, range, trouble }, choose) {
-  const said = trouble ? notice(`What you see is not new: ${trouble.message}`, "bad") : null;
+  const said = trouble ? notice(trouble.message, "bad") : null;
   if (!now) return [said || h("p", { class: "empty" }, "Loading…")];
   return [
     h("div", { class: "head" }, h("h1", {}, "Overview"),
@@ -78,7 +78,7 @@ function rate(now, before) {
 
 export function queues(rows) {
   return table([
-    { name: "Queue", of: (row) => h("code", {}, row.queue) },
+    { name: "Queue", kind: "whole", of: (row) => h("code", {}, row.queue) },
     { name: "Queued", kind: "n", of: (row) => number(row.queued) },
     { name: "Delayed", kind: "n", of: (row) => number(row.delayed) },
     { name: "In flight", kind: "n", of: (row) => number(row.leased) },
@@ -87,5 +87,5 @@ export function queues(rows) {
       name: "Processes", kind: "n",
       of: (row) => h("span", { class: row.workers || !(row.queued + row.delayed) ? "" : "bad" }, number(row.workers)),
     },
-  ], rows, { key: (row) => row.queue });
+  ], rows, { key: (row) => row.queue, small: true });
 }

@@ -1,11 +1,12 @@
 // What several views show: tiles, tables, states, charts of the past, and buttons that do something.
 
-import { Refusal, ask, query } from "/ui/api.js";
+import { ask, query } from "/ui/api.js";
 import { chart } from "/ui/chart.js";
-import { h, say } from "/ui/dom.js";
+import { h, say, visible } from "/ui/dom.js";
 
 const MOODS = {
   running: "good", finished: "soft", paused: "wait", cancelled: "warn", failed: "bad", done: "good", open: "good",
+  active: "good", ended: "soft", waiting: "wait", starting: "wait", skipped: "soft", delivered: "good", enabled: "good", disabled: "bad",
   stored: "good", failed: "bad", robots: "warn", filtered: "warn", at_cap: "soft", slowed: "warn", held: "warn", tripped: "bad", down: "bad",
 };
 export const SPANS = [["15m", "15 minutes"], ["1h", "1 hour"], ["6h", "6 hours"], ["1d", "1 day"], ["7d", "7 days"]];
@@ -18,11 +19,11 @@ export function tile(name, value, note = null, mood = "") {
     h("dt", {}, name), h("dd", { class: mood }, value, note ? h("small", {}, note) : null));
 }
 
-/** columns: [{ name, of: (row) => value, kind: "n" | "url" | "value" | "", sort: (row) => value }] */
-export function table(columns, rows, { caption = null, empty = "Nothing here.", key = null, sort = null, onSort } = {}) {
+/** columns: [{ name, of: (row) => value, kind: "n" | "url" | "value" | "", sort: what the API sorts by }] */
+export function table(columns, rows, { caption = null, empty = "Nothing here.", key = null, sort = null, onSort, small = false } = {}) {
   if (!rows.length) return h("p", { class: "empty" }, empty);
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption || "Table" },
-    h("table", { class: "stack" },
+    h("table", { class: small ? null : "stack" },
       caption ? h("caption", {}, caption) : null,
       h("thead", {}, h("tr", {}, columns.map((column) => heading(column, sort, onSort)))),
       h("tbody", {}, rows.map((row) =>
@@ -31,9 +32,9 @@ export function table(columns, rows, { caption = null, empty = "Nothing here.", 
 }
 
 function heading(column, sort, onSort) {
-  const order = sort && sort.name === column.name ? (sort.down ? "descending" : "ascending") : null;
-  const mark = order ? (sort.down ? " ↓" : " ↑") : "";
-  const text = column.sort && onSort ? h("button", { type: "button", onclick: () => onSort(column) }, column.name + mark)
+  const order = sort && column.sort && sort.by === column.sort ? (sort.up ? "ascending" : "descending") : null;
+  const mark = order ? h("span", { "aria-hidden": "true" }, sort.up ? " ↑" : " ↓") : null;
+  const text = column.sort && onSort ? h("button", { type: "button", onclick: () => onSort(column.sort) }, column.name, mark)
     : column.name;
   return h("th", { scope: "col", class: column.kind === "n" ? "n" : null, "aria-sort": order }, text);
 }
@@ -49,7 +50,7 @@ export function action(text, work, { kind = "", sure = "", key = null } = {}) {
   return h("button", {
     type: "button", class: kind, "data-key": key,
     onclick: (event) => {
-      if (sure && !window.confirm(sure)) return;
+      if (sure && !window.confirm(visible(sure))) return;
       once(event.currentTarget, async () => {
         try { await work(); } catch (error) { if (error.name !== "AbortError") say(error.message); }
       });
@@ -77,10 +78,27 @@ export function values(form) {
 /** `4` is a number for the API, `30/m` a text. */
 export function plain(text) { return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text; }
 
-export function field(name, label, attributes = {}) {
-  const id = `f-${name}`;
+/** What is wrong with a field: `urls.3` belongs to `urls`. */
+const flawsOf = (error, name) => (error?.flaws || []).filter(({ field: at = "" }) => at === name || at.startsWith(`${name}.`));
+
+/** Attributes of a field in which something is wrong, and the words below it. */
+export function flawOf(error, name, id = `f-${name}`, role = null) {
+  const found = flawsOf(error, name);
+  if (!found.length) return [{}, null];
+  return [{ "aria-invalid": "true", "aria-describedby": `${id}-flaw` },
+    h("p", { class: "flaw", id: `${id}-flaw`, role }, found.map((flaw) => within(flaw, name) + flaw.detail).join("; "))];
+}
+
+function within(flaw, name) {
+  const rest = flaw.field.slice(name.length + 1);
+  return rest ? `${/^\d+$/.test(rest) ? `number ${Number(rest) + 1}` : rest}: ` : "";
+}
+
+export function field(name, label, attributes = {}, error = null) {
+  const id = attributes.id || `f-${name}`;
+  const [marks, words] = flawOf(error, name, id, attributes.alone ? "alert" : null);
   return h("div", { class: attributes.wide ? "wide" : null },
-    h("label", { for: id }, label), h("input", { id, name, autocomplete: "off", ...attributes, wide: null }));
+    h("label", { for: id }, label), h("input", { name, autocomplete: "off", ...attributes, ...marks, id, wide: null, alone: null }), words);
 }
 
 export function choice(name, label, options, chosen, onchange = null) {
@@ -90,13 +108,52 @@ export function choice(name, label, options, chosen, onchange = null) {
       h("option", { value, selected: value === chosen }, text))));
 }
 
-/** What the API found wrong, each with its place. */
+/** Before a form: everything that is wrong with it, each with a way to its field. */
 export function flaws(error) {
   if (!error) return null;
-  const each = error instanceof Refusal ? error.flaws : [];
-  return h("div", { role: "alert" }, each.length
-    ? each.map((flaw) => h("p", { class: "flaw" }, flaw.field ? h("strong", {}, `${flaw.field}: `) : null, flaw.detail))
-    : h("p", { class: "flaw" }, error.message));
+  const each = (error.flaws?.length ? error.flaws : [{ field: "", detail: error.message }]).map(placed)
+    .sort((one, other) => (comesBefore(other, one) ? 1 : comesBefore(one, other) ? -1 : 0));
+  return h("div", { class: "flaws", role: "alert", tabindex: -1 },
+    each.length > 1 ? h("p", {}, `${each.length} things are to be mended:`) : null,
+    each.map(({ place, label, detail }) => h("p", { class: "flaw" }, place
+      ? h("a", { href: `#${place.id}`, onclick: (event) => { event.preventDefault(); place.focus(); } }, label) : label,
+    label ? ": " : "", detail)));
+}
+
+const comesBefore = (one, other) =>
+  one.place && other.place && one.place.compareDocumentPosition(other.place) & Node.DOCUMENT_POSITION_FOLLOWING;
+
+/** Where a flaw is on the page, and what people call that. */
+function placed({ field: at = "", detail }) {
+  const [name] = at.split("."), place = document.getElementById(`f-${name}`);
+  const called = place?.labels[0]?.textContent || place?.getAttribute("aria-label") || name;
+  return { place, label: [called, within({ field: at }, name).slice(0, -2)].filter(Boolean).join(", "), detail };
+}
+
+/** The first field that is to be mended, or what is said about the form. */
+export function focusFlaw(form) { (form.querySelector("[aria-invalid]") || form.querySelector(".flaws"))?.focus(); }
+
+/** What a form does: its errors are drawn at their fields, and the first one is gone to. */
+export function submitted(work, draw) {
+  return (event) => {
+    event.preventDefault();
+    const form = event.currentTarget;
+    once(form, async () => {
+      try { await work(form); } catch (error) {
+        if (error.name === "AbortError") return;
+        draw(error);
+        focusFlaw(form);
+      }
+    });
+  };
+}
+
+/** Show a dialog until it is closed, or the view is left; the focus then goes back to where it was. */
+export function modal(dialog, signal = null) {
+  dialog.addEventListener("close", () => dialog.remove());
+  signal?.addEventListener("abort", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
 }
 
 export function notice(text, mood = "") { return h("p", { class: `notice ${mood}`, role: "status" }, text); }

@@ -3,7 +3,7 @@
 import { again, ask, may, query, send } from "/ui/api.js";
 import { fill, h, say } from "/ui/dom.js";
 import { brief, bytes, moment, number, percent } from "/ui/format.js";
-import { action, choice, notice, outside, table } from "/ui/parts.js";
+import { action, choice, modal, notice, outside, table } from "/ui/parts.js";
 
 const ROWS = 50, MOST_COLUMNS = 12, MOST_BODY = 500_000;
 
@@ -30,17 +30,21 @@ const more = (kept, further) => (kept.more ? action("More", further) : null);
 const loading = (kept, shown) => (kept.loaded ? shown : h("p", { class: "empty" }, "Loading…"));
 
 export async function items(body, { id, query: asked, signal }) {
-  const versions = (await ask(`jobs/${id}/extractions`, { signal })).data.filter((one) => one.state === "done");
+  let versions = [], paint = () => {};
+  ask(`jobs/${id}/extractions`, { signal }).then((found) => {
+    versions = found.data.filter((one) => one.state === "done");
+    paint();
+  }, () => {});
   const version = asked.get("version") || "";
   const files = ["jsonl", "csv", "parquet", "sqlite"];
-  await listing(body, signal, (more) => `jobs/${id}/items${query({ version, ...more })}`, (kept, { further }) => [
+  await listing(body, signal, (more) => `jobs/${id}/items${query({ version, ...more })}`, (kept, { further }) => ((paint = kept.paint), [
     h("div", { class: "head" },
       versions.length ? choice("version", "Version", [["", "newest"], ["v1", "v1"], ...versions.map((one) => [one.version, one.version])],
         version, (event) => { location.hash = `#/jobs/${id}/items${query({ version: event.target.value })}`; }) : null,
       h("div", { class: "push" }, files.map((kind) =>
         h("a", { class: "button", href: `/api/v1/jobs/${id}/export${query({ format: kind, version })}`, download: "" }, kind)))),
     h("section", { class: "card" }, loading(kept, itemTable(kept.rows)), more(kept, further)),
-  ]);
+  ]));
 }
 
 /** Items as a table: a column for each of their fields. */
@@ -53,6 +57,9 @@ export function itemTable(rows) {
   ], rows, { empty: "No items yet.", caption: `${number(rows.length)} items shown` });
 }
 
+/** Of texts the lengths are kept, of others the values. */
+const bound = (one, value) => brief(value, 60) + (one.type === "text" && typeof value === "number" ? " characters" : "");
+
 export async function fields(body, { id, signal }) {
   await again(10, signal, async () => {
     const found = await ask(`jobs/${id}/fields`, { signal });
@@ -63,8 +70,8 @@ export async function fields(body, { id, signal }) {
         { name: "", kind: "n", of: ([, one]) => percent(one.fill_rate) },
         { name: "Type", of: ([, one]) => brief(one.type) },
         { name: "Different", kind: "n", of: ([, one]) => `${one.distinct_is_exact ? "" : "≈ "}${number(one.distinct)}` },
-        { name: "From", kind: "value", of: ([, one]) => brief(one.low, 60) },
-        { name: "To", kind: "value", of: ([, one]) => brief(one.high, 60) },
+        { name: "From", kind: "value", of: ([, one]) => bound(one, one.low) },
+        { name: "To", kind: "value", of: ([, one]) => bound(one, one.high) },
       ], Object.entries(found.fields), {
         key: ([name]) => name, empty: "No items yet.",
         caption: `${number(found.items)} items${found.complete ? "" : " counted so far"}, ${number(found.quarantined)} in quarantine`,
@@ -111,10 +118,7 @@ async function look(row, signal) {
     h("p", { class: "soft" }, `${row.content_type || "no type"} · ${bytes(raw.byteLength)}${raw.byteLength > MOST_BODY ? `, the first ${bytes(MOST_BODY)}` : ""}`),
     h("pre", { tabindex: 0 }, text),
     h("a", { class: "button", href: row.body, download: "" }, "Download"));
-  dialog.addEventListener("close", () => dialog.remove());
-  signal.addEventListener("abort", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
+  modal(dialog, signal);
 }
 
 export async function dead(body, { id, query: asked, signal, changed }) {

@@ -1,8 +1,8 @@
 // A new job: what to fetch, how fast, what to take; and what would come of one page.
 
-import { ask, may, unique } from "/ui/api.js";
+import { ask, flawed, may, unique } from "/ui/api.js";
 import { fill, h, say } from "/ui/dom.js";
-import { action, choice, field, flaws, notice, once, plain, values } from "/ui/parts.js";
+import { choice, field, flawOf, flaws, focusFlaw, notice, once, plain, submitted, values } from "/ui/parts.js";
 import { itemTable } from "/ui/results.js";
 
 const PATIENCE_S = 20;
@@ -15,45 +15,58 @@ export async function submit(root, { signal }) {
 }
 
 function form(kept, draw, signal) {
-  return h("form", {
-    onsubmit: (event) => {
-      event.preventDefault();
-      const form = event.currentTarget;
-      once(form, async () => {
-        try {
-          const made = await ask("jobs", { body: spec(form, kept), signal, headers: { "Idempotency-Key": kept.token } });
-          kept.token = unique();
-          say(`${made.accepted} URLs were accepted: job ${made.id}.`);
-          if (may("read")) location.hash = `#/jobs/${made.id}`;
-        } catch (error) { kept.refusal = error; draw(); }
-      });
-    },
-  },
-  h("section", { class: "card" },
-    h("div", { class: "form" },
-      h("div", { class: "wide" }, h("label", { for: "f-urls" }, "URLs, one a line"),
-        h("textarea", { id: "f-urls", name: "urls", required: true, placeholder: "https://books.example/", spellcheck: "false" })),
-      field("name", "Name", { placeholder: "for people" }),
-      choice("follow", "Links", [["yes", "follow them on these hosts"], ["no", "only these very URLs"]], "yes"),
-      field("depth", "Links away at most", { inputmode: "numeric" }),
-      field("pages", "Pages at most", { inputmode: "numeric" }),
-      field("rate", "Requests a second to one host", { placeholder: "robots.txt, or 4" }),
-      field("parallel", "At once to one host", { placeholder: "2" }),
-      choice("engine", "Fetched by", [["http", "HTTP"], ["auto", "HTTP, or a browser where it is needed"], ["browser", "a browser"]], "http"),
-      choice("lane", "Lane", [["batch", "batch"], ["high", "high"], ["slow", "slow"]], "batch"))),
-  h("section", { class: "card" },
-    h("h2", {}, "Fields of an item"),
-    h("p", { class: "soft" }, "A name, and a CSS selector, XPath or json:path: ", h("code", {}, "title"), " = ", h("code", {}, "h1"),
-      ", ", h("code", {}, "price:money"), " = ", h("code", {}, ".price"), ", ", h("code", {}, "tags[]"), " = ", h("code", {}, ".tag"), "."),
-    field("each", "One item for each (empty: one item a page)", { placeholder: ".card" }),
-    kept.rules.map((one, index) => h("div", { class: "row", "data-key": `rule-${index}` },
-      h("input", { "aria-label": `Name of field ${index + 1}`, placeholder: "title", value: one.name, oninput: (event) => { one.name = event.target.value.trim(); } }),
-      h("input", { "aria-label": `Where field ${index + 1} is found`, placeholder: "h1", size: 40, value: one.rule, oninput: (event) => { one.rule = event.target.value.trim(); } }))),
-    h("p", { class: "row" },
-      h("button", { type: "button", onclick: () => { kept.rules.push({ name: "", rule: "" }); draw(); } }, "Another field"),
-      action("Preview on one page", async () => look(kept, draw, signal), { key: "preview" }))),
-  flaws(kept.refusal),
-  h("p", {}, h("button", { class: "main" }, "Submit the job")));
+  const refuse = (error) => { kept.refusal = located(error, kept.rules); draw(); };
+  const send = async (form) => {
+    const made = await ask("jobs", { body: spec(form, kept), signal, headers: { "Idempotency-Key": kept.token } });
+    kept.token = unique();
+    say(`${made.accepted} URLs were accepted: job ${made.id}.`);
+    if (may("read")) location.hash = `#/jobs/${made.id}`;
+    else refuse(null);
+  };
+  const { refusal } = kept, [marks, words] = flawOf(refusal, "urls");
+  return h("form", { novalidate: true, onsubmit: submitted(send, refuse) },
+    flaws(refusal),
+    h("section", { class: "card" },
+      h("div", { class: "form" },
+        h("div", { class: "wide" }, h("label", { for: "f-urls" }, "URLs, one a line"),
+          h("textarea", { id: "f-urls", name: "urls", required: true, placeholder: "https://books.example/", spellcheck: "false", ...marks }), words),
+        field("name", "Name", { placeholder: "for people" }, refusal),
+        choice("follow", "Links", [["yes", "followed"], ["no", "not followed"]], "yes"),
+        field("depth", "Links away at most", { inputmode: "numeric" }, refusal),
+        field("pages", "Pages at most", { inputmode: "numeric" }, refusal),
+        field("rate", "Requests a second to one host", { placeholder: "robots.txt, or 4" }, refusal),
+        field("parallel", "At once to one host", { placeholder: "2" }, refusal),
+        choice("engine", "Fetched by", [["http", "HTTP"], ["auto", "HTTP, or a browser"], ["browser", "a browser"]], "http"),
+        choice("lane", "Lane", [["batch", "batch"], ["high", "high"], ["slow", "slow"]], "batch"))),
+    h("section", { class: "card" },
+      h("h2", {}, "Fields of an item"),
+      h("p", { class: "soft" }, "A name, and a CSS selector, XPath or json:path: ", h("code", {}, "title"), " = ", h("code", {}, "h1"),
+        ", ", h("code", {}, "price:money"), " = ", h("code", {}, ".price"), ", ", h("code", {}, "tags[]"), " = ", h("code", {}, ".tag"), "."),
+      field("each", "One item for each (empty: one item a page)", { placeholder: ".card" }, refusal),
+      kept.rules.map((one, index) => rule(one, index, refusal)),
+      h("p", { class: "row" },
+        h("button", { type: "button", onclick: () => { kept.rules.push({ name: "", rule: "" }); draw(); } }, "Another field"),
+        h("button", { type: "button", onclick: (event) => once(event.currentTarget, () => look(kept, refuse, signal)) }, "Preview on one page"))),
+    h("p", {}, h("button", { class: "main" }, "Submit the job")));
+}
+
+function rule(one, index, refusal) {
+  const name = `rule-${index}`, [marks, words] = flawOf(refusal, name);
+  return h("div", { "data-key": name }, h("div", { class: "row" },
+    h("input", { "aria-label": `Name of field ${index + 1}`, placeholder: "title", value: one.name, oninput: (event) => { one.name = event.target.value.trim(); } }),
+    h("input", { id: `f-${name}`, "aria-label": `Where field ${index + 1} is found`, placeholder: "h1", size: 40, value: one.rule, ...marks, oninput: (event) => { one.rule = event.target.value.trim(); } })), words);
+}
+
+/** What is wrong with `fields.title` stands where title is written. */
+function located(error, rules) {
+  for (const flaw of error?.flaws || []) {
+    if (!/^fields\b/.test(flaw.field)) continue;
+    const inner = flaw.field.slice("fields.".length);
+    const at = rules.findIndex(({ name }) => name && (inner === name || inner.startsWith(`${name}.`) || name.startsWith(`${inner}:`)));
+    if (inner) flaw.detail = `${inner}: ${flaw.detail}`;
+    flaw.field = `rule-${Math.max(0, at)}`;
+  }
+  return error;
 }
 
 function spec(form, kept) {
@@ -63,24 +76,29 @@ function spec(form, kept) {
 }
 
 function taken(each, kept) {
-  const half = kept.rules.find((one) => !one.name !== !one.rule);
-  if (half) throw new Error(`A field needs a name and a rule: ${half.name || half.rule} has only one of them.`);
+  const half = kept.rules.findIndex((one) => !one.name !== !one.rule);
+  if (half >= 0) throw flawed(`rule-${half}`, "A field needs a name and a rule: this has only one of them.");
   const rules = kept.rules.filter((one) => one.name).map((one) => [one.name, one.rule]);
   return { ...(rules.length ? { fields: Object.fromEntries(rules) } : {}), ...(each ? { each } : {}) };
 }
 
 /** The first URL is fetched once; after that its stored page is read again as often as the fields change. */
-async function look(kept, draw, signal) {
-  const given = values(document.querySelector("form:has(#f-urls)"));
+async function look(kept, refuse, signal) {
+  const form = document.querySelector("form:has(#f-urls)"), given = values(form);
   const url = (given.urls || "").split("\n")[0].trim();
-  Object.assign(kept, { refusal: null, doubt: null });
+  kept.doubt = null;
   try {
-    if (!url) throw new Error("Write a URL first: the preview is of the first one.");
+    if (!url) throw flawed("urls", "Write a URL first: the preview is of the first one.");
     const wanted = taken(given.each, kept);
     if (kept.page?.url === url && wanted.fields && may("read")) await read(kept, wanted, signal);
     else await get(kept, url, wanted, signal);
-  } catch (error) { kept.refusal = error; }
-  draw();
+    refuse(null);
+  } catch (error) {
+    if (signal.aborted) return;
+    for (const flaw of error.flaws || []) if (flaw.field === "url") flaw.field = "urls";
+    refuse(error);
+    focusFlaw(form);
+  }
 }
 
 async function get(kept, url, wanted, signal) {

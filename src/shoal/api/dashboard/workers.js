@@ -13,7 +13,7 @@ export async function workers(root, { signal }) {
     trouble ? notice(trouble.message, "bad") : null,
     seen ? [
       h("section", { class: "card" }, table([
-        { name: "Worker", of: (row) => h("code", {}, row.name) },
+        { name: "Worker", kind: "whole", of: (row) => h("code", {}, row.name) },
         { name: "Queues", of: (row) => row.queues.join(", ") },
         { name: "Processes", kind: "n", of: (row) => number(row.processes) },
         { name: "At work", kind: "n", of: (row) => number(row.active) },

@@ -1,8 +1,8 @@
 -- recall.lua: what the database has of a lost job counts again; a row counts once, however often it is told.
--- ARGV[1] job   ARGV[2..] blocks of 6: fingerprint, host, sum ('done', 'dead' or 'dropped'), outcome:reason ('' = none),
---   received bytes, ms when it was asked for (0 = unknown) on the clock of some worker
+-- ARGV[1] job   ARGV[2..] blocks of 7: fingerprint, host, sum ('done', 'dead' or 'dropped'), outcome:reason ('' = none),
+--   received bytes, ms when it was asked for (0 = unknown) on the clock of some worker, bytes saved
 -- returns how many were new; -1 when the job is unknown
-local BLOCK = 6
+local BLOCK = 7
 local job = ARGV[1]
 local j = redis.call('HMGET', job_key(job), 'base', 'split', 'host_pages', 'host_bytes', 'host_seconds', 'started',
   'seconds', 'rested', 'created')
@@ -31,6 +31,7 @@ for i = 2, #ARGV, BLOCK do
     recalled = recalled + 1
     add(job, sum, 1)
     add(job, 'received', received)
+    if tonumber(ARGV[i + 6]) > 0 then add(job, 'saved', tonumber(ARGV[i + 6])) end
     if redirect then add(job, 'redirects', 1) end
     if reason ~= '' then reasons[reason] = (reasons[reason] or 0) + 1 end
     spend(host, sum, redirect, received, at)

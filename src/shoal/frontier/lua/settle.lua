@@ -1,9 +1,10 @@
 -- settle.lua: leases come to their end.
--- ARGV blocks of 10: group, index, outcome ('later' = a retry that is no attempt), reason, delay_ms, hold_ms,
+-- ARGV blocks of 12: group, index, outcome ('later' = a retry that is no attempt), reason, delay_ms, hold_ms,
 --   latency_ms, received bytes, entry of a retry ('+' before it when it is for the browser from now on),
---   signal about the host ('?' behind it when the lease was a probe)
+--   signal about the host ('?' behind it when the lease was a probe), bytes saved, ms between two requests to the host
+--   when it was not asked after all (0 = it was)
 -- returns {settlements refused because the lease was lost, job that ended by this call, …}
-local BLOCK = 10
+local BLOCK = 12
 local FIELD = { done = 'done', dead = 'dead', filtered = 'dropped', robots = 'dropped' }
 local touched, states, hosts, reasons = {}, {}, {}, {}
 
@@ -26,7 +27,8 @@ end
 local function note_host(host, job, at)
   local seen = hosts[host]
   if not seen then
-    seen = { n = 0, latency = 0, timed = 0, hold = 0, job = job, limits = state_of(job), why = NO_REASONS }
+    seen = { n = 0, latency = 0, timed = 0, hold = 0, unasked = 0, spared = 0, job = job, limits = state_of(job),
+      why = NO_REASONS }
     hosts[host] = seen
   end
   seen.n = seen.n + 1
@@ -35,6 +37,8 @@ local function note_host(host, job, at)
     seen.hold = hold
     because(seen, 'hold', ARGV[at + 3])
   end
+  local unasked = tonumber(ARGV[at + 11])
+  if unasked > 0 then seen.unasked, seen.spared = seen.unasked + unasked, seen.spared + 1 end
   if string.sub(signal, -1) == '?' then seen.probed, signal = true, string.sub(signal, 1, -2) end
   if signal == '' then return end
   if latency > 0 then seen.latency, seen.timed = seen.latency + latency, seen.timed + 1 end
@@ -79,6 +83,8 @@ local function settle(job, host, level, at)
   add_place(job, level, 'leased', -1)
   add(job, 'received', received)
   count('received', received)
+  local saved = tonumber(ARGV[at + 10])
+  if saved > 0 then add(job, 'saved', saved) end
   spend(job, host, outcome, reason, received)
   if FIELD[outcome] then
     add(job, FIELD[outcome], 1)

@@ -159,6 +159,23 @@ local function hold(bucket, b, seen)
   note(bucket, 'held', string.format('%s: it asked for %d s', seen.why.hold, seen.hold / 1000))
 end
 
+-- Time that was booked for requests that were not sent is free again, and who waited for it may ask. A bucket that
+-- several jobs share may have been booked at another rate than this job's: there it is left as it is.
+local function give_time_back(host, h, b, seen, touched)
+  local own = tonumber(redis.call('HGET', spend_key(seen.job), 't ' .. b.name) or '')
+  if own then
+    redis.call('HSET', spend_key(seen.job), 't ' .. b.name, string.format('%.3f', max(now, own - seen.unasked)))
+  end
+  if b.slot and seen.limits and not h.shared then
+    local _, _, booked = wanted_rate(seen.limits, b, h)
+    local interval = seen.unasked / seen.spared
+    if booked > 0 then interval = min(interval, 1000 / booked) end
+    set(b, 'slot', max(now, b.slot - seen.spared * interval))
+  end
+  wake(seen.job, host, false, touched)
+  wake(seen.job, host, true, touched)
+end
+
 local function learn(host, seen, touched)
   local h = read_host(host)
   local bucket, b = host, h
@@ -168,6 +185,7 @@ local function learn(host, seen, touched)
   watch_breaker(host, h, seen)
   throttle(bucket, b, h, seen)
   hold(bucket, b, seen)
+  if seen.unasked > 0 then give_time_back(host, h, b, seen, touched) end
   host_returned(h, seen.n, touched)
   -- One that has answered for the first time need not be spared any more: who waited because of that may all come.
   if unproven and (h.latency or h.proven) and b.waited then wake_waiters(b, 100000, touched) end

@@ -1,4 +1,4 @@
-"""Two versions of a job's items, compared: two streams in the same order, merged, a row of each at a time.
+"""Items compared, of two versions or of two runs: two streams in the same order, merged, a row of each at a time.
 
 Rows are the same when they have the same key: page and place on it, or the value of a field. By page, the database has
 them in order already. By a field, they are put in order on the disk first.
@@ -7,7 +7,7 @@ them in order already. By a field, they are put in order on the disk first.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -36,10 +36,10 @@ class Keyed:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A row that is not the same in both versions."""
+    """A row, and how it differs between both versions."""
 
     kind: str
-    """added, removed or changed."""
+    """added, removed, changed, or same where that is asked for."""
     key: Key
     before: ItemRow | None
     after: ItemRow | None
@@ -106,8 +106,18 @@ class Stretch:
     """The key that it goes up to; None at the end."""
 
 
-def compare(before: Iterable[Keyed], after: Iterable[Keyed], summary: Summary) -> Iterator[Change]:
-    """What differs between two streams that are in order of their keys; `summary` is filled on the way."""
+def compare(
+    before: Iterable[Keyed],
+    after: Iterable[Keyed],
+    summary: Summary,
+    ignore: Collection[str] = (),
+    *,
+    with_same: bool = False,
+) -> Iterator[Change]:
+    """What differs between two streams that are in order of their keys; `summary` is filled on the way.
+
+    Fields to `ignore` do not count. Rows that are the same are told `with_same` only.
+    """
     old, new = iter(before), iter(after)
     left, right = next(old, None), next(new, None)
     while left is not None or right is not None:
@@ -121,27 +131,38 @@ def compare(before: Iterable[Keyed], after: Iterable[Keyed], summary: Summary) -
             yield Change("added", right.key, None, right.item, {})
             right = next(new, None)
         else:
-            fields = _differences(left.item.data, right.item.data, summary)
-            if fields:
-                yield Change("changed", right.key, left.item, right.item, fields)
+            fields = _differences(left.item.data, right.item.data, summary, ignore)
+            if fields or with_same:
+                yield Change("changed" if fields else "same", right.key, left.item, right.item, fields)
             left, right = next(old, None), next(new, None)
 
 
-def compare_stretch(before: Iterable[Keyed], after: Iterable[Keyed], most: int) -> Stretch:
+def compare_stretch(
+    before: Iterable[Keyed],
+    after: Iterable[Keyed],
+    most: int,
+    ignore: Collection[str] = (),
+    *,
+    with_same: bool = False,
+) -> Stretch:
     """The next part of a comparison: at most so many changes, and no more rows than are read at once."""
     sides = [list(islice(side, STRETCH + 1)) for side in (before, after)]
     # Where a side goes on, nobody knows yet what is behind its last row.
     upto = min((side[STRETCH - 1].key for side in sides if len(side) > STRETCH), default=None)
     old, new = ([row for row in side if upto is None or row.key <= upto] for side in sides)
     summary = Summary()
-    changes = list(islice(compare(old, new, summary), most))
+    changes = list(islice(compare(old, new, summary, ignore, with_same=with_same), most))
     return Stretch(changes, summary, changes[-1].key if len(changes) == most else upto)
 
 
-def _differences(before: Mapping[str, Any], after: Mapping[str, Any], summary: Summary) -> dict[str, tuple[Any, Any]]:
+def _differences(
+    before: Mapping[str, Any], after: Mapping[str, Any], summary: Summary, ignore: Collection[str]
+) -> dict[str, tuple[Any, Any]]:
     names = [*after, *(name for name in before if name not in after)]
     found = {
-        name: (before.get(name), after.get(name)) for name in names if not _same(before.get(name), after.get(name))
+        name: (before.get(name), after.get(name))
+        for name in names
+        if name not in ignore and not _same(before.get(name), after.get(name))
     }
     if not found:
         summary.same += 1
@@ -206,6 +227,8 @@ def _packed(side: int, name: str, item: ItemRow) -> tuple[Any, ...]:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         value = int(value)
     key = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    if value is None:  # without a name it is known by its place: one more would make others of all behind it
+        key = f"{key} {item.fingerprint} {item.number}"
     row = orjson.dumps([item.job, item.fingerprint, item.number, item.url, item.data, item.version])
     return side, key, item.fingerprint, item.number, row
 

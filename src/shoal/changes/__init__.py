@@ -1,0 +1,1 @@
+"""What is new, changed, gone and unchanged between two runs of a job: pages, and items."""

@@ -1,0 +1,1 @@
+"""Who is told what happens: endpoints, messages, and how they get there."""
