@@ -11,6 +11,7 @@ from benchmarks.data import group as data
 from benchmarks.hostile import group as hostile
 from benchmarks.lineup import CONTENDERS, Contender
 from benchmarks.measure import measure
+from benchmarks.over_time import group as over_time
 from benchmarks.politeness import group as politeness
 from benchmarks.result import Failure, Reading, Results, Row
 
@@ -22,6 +23,7 @@ GROUPS = {
     "hostile": [*hostile.BENCHMARKS],
     "browser": [*browser.BENCHMARKS],
     "data": [*data.BENCHMARKS],
+    "over_time": [*over_time.BENCHMARKS],
 }
 
 
@@ -36,16 +38,21 @@ def main() -> int:
     hostile_rows, hostile_failures = _group(hostile.BENCHMARKS, wanted, options)
     browser_rows, last_failures = _group(browser.BENCHMARKS, wanted, options)
     data_rows, data_failures = _group(data.BENCHMARKS, wanted, options)
+    time_rows, time_failures = _group(over_time.BENCHMARKS, wanted, options)
     crawl_failures = [one for one in found if isinstance(one, Failure)]
     results = Results(
         readings=tuple(one for one in found if isinstance(one, Reading)),
-        failures=(*crawl_failures, *failures, *more_failures, *hostile_failures, *last_failures, *data_failures),
+        failures=(
+            *(*crawl_failures, *failures, *more_failures, *hostile_failures, *last_failures, *data_failures),
+            *time_failures,
+        ),
         rows=tuple(rows),
         api_rows=tuple(api_rows),
         polite_rows=tuple(polite_rows),
         hostile_rows=tuple(hostile_rows),
         browser_rows=tuple(browser_rows),
         data_rows=tuple(data_rows),
+        time_rows=tuple(time_rows),
     )
     # Saved first: a closed terminal must not cost the results. A quick run, or one of a group, must not replace
     # a whole one.

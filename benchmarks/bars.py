@@ -61,6 +61,7 @@ def _row_verdicts(results: Results) -> Iterator[Verdict]:
         results.hostile_rows,
         results.browser_rows,
         results.data_rows,
+        results.time_rows,
     )
     for row in (row for rows in figures for row in rows):
         if row.at_most is not None:

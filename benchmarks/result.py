@@ -80,6 +80,8 @@ class Results:
     """Of rendered pages."""
     data_rows: tuple[Row, ...] = ()
     """Of extraction and outputs."""
+    time_rows: tuple[Row, ...] = ()
+    """Of runs that know the one before."""
 
     def of(self, contender: str) -> list[Reading]:
         """Return the readings of one contender, by round."""

@@ -67,6 +67,8 @@ def _grids(results: Results) -> Iterator[Grid]:
         yield _rows("Rendered pages", results.browser_rows)
     if results.data_rows:
         yield _rows("From pages to data", results.data_rows)
+    if results.time_rows:
+        yield _rows("Over time", results.time_rows)
     yield _bars(judge(results))
 
 

@@ -1,6 +1,6 @@
 """The benchmarks of this group."""
 
-from benchmarks.api import busy, cursor, killed, listeners, stream, submit
+from benchmarks.api import busy, cursor, first_view, killed, listeners, stream, submit
 from benchmarks.group import Measure
 
 BENCHMARKS: dict[str, Measure] = {
@@ -10,4 +10,5 @@ BENCHMARKS: dict[str, Measure] = {
     "listeners": listeners.measure,
     "cursor": cursor.measure,
     "killed": killed.measure,
+    "first-view": first_view.measure,
 }

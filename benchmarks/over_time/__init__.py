@@ -1,0 +1,1 @@
+"""What repeats: runs that know the one before."""
