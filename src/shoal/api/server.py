@@ -7,7 +7,6 @@ first Ctrl-C or SIGTERM lets running requests end, a second Ctrl-C does not wait
 from __future__ import annotations
 
 import errno
-import gc
 import logging
 import resource
 import selectors
@@ -36,6 +35,7 @@ from werkzeug.exceptions import BadRequest, ClientDisconnected
 
 from shoal.api.app import STOP_STREAMS, STREAMED_BODY, make_api
 from shoal.api.serve import base_url
+from shoal.collector import calm_collector
 from shoal.core.redact import visible, without_secrets
 from shoal.guardian import die_with_parent
 from shoal.intake.ids import new_request_id
@@ -51,7 +51,6 @@ HUNG_S = 60
 KEEPALIVE_S = 15
 STALLED_S = 60
 """A client that sends or takes nothing for this long, in the middle of a request, loses its connection."""
-GC_THRESHOLDS = (100_000, 20, 100)
 BODY_S, BODY_BYTES_A_SECOND = 60, 16_384
 """A body that is not streamed may take so long, and longer by what has come of it at this pace."""
 HEAD_S = 20
@@ -127,7 +126,7 @@ class Server(BaseApplication):
         """The application of one process."""
         self._platform = serving_platform(self._settings)
         self._app = make_api(self._platform)
-        _calm_collector()
+        calm_collector()
         return _guarded(self._app, self.readings)
 
     def end_streams(self) -> None:
@@ -339,13 +338,6 @@ def _open_files() -> int:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return max(soft, wanted)
-
-
-def _calm_collector() -> None:
-    """What is loaded stays; ten thousand URLs in one request are not searched for cycles again and again."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def _on_fork(master: Any, _worker: Any) -> None:

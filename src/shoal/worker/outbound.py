@@ -24,7 +24,6 @@ class _Way:
     """How to reach a host this time, and how that went."""
 
     proxy: Proxy | None
-    local: bool = False
     verdict: Verdict = Verdict.NONE
 
     def answered(self, response: Response) -> None:
@@ -41,8 +40,10 @@ class Outbound:
 
     async def fetch(self, context: JobContext, url: Url, headers: Mapping[str, str], limits: FetchLimits) -> Response:
         """GET one URL the way the job wants it; raises FetchError."""
+        if context.spec.proxies is None:
+            return await self._client.fetch(url, headers, limits, local=url.host in context.local)
         async with self._way(context, url, limits.total) as way:
-            response = await self._client.fetch(url, headers, limits, way.proxy, local=way.local)
+            response = await self._client.fetch(url, headers, limits, way.proxy)
             way.answered(response)
             return response
 
@@ -60,7 +61,7 @@ class Outbound:
         """Straight, or through a proxy that is lent for this time, and about which is told how it did."""
         pool = context.spec.proxies
         if pool is None:
-            yield _Way(None, local=url.host in context.local)
+            yield _Way(None)
             return
         loan = await self._lender.borrow(context.job, pool, url, total + SLACK)
         way = _Way(loan.proxy)

@@ -29,6 +29,7 @@ from celery.signals import (
 )
 from celery.worker import state as worker_state
 
+from shoal.collector import calm_collector
 from shoal.core.model import CONTROL_QUEUE
 from shoal.frontier.frontier import Frontier
 from shoal.guardian import die_with_parent
@@ -93,6 +94,7 @@ class Worker:
             without_gossip=True,
         )
         self._pool.worker = worker
+        calm_collector()
         try:
             worker.start()
         finally:
