@@ -22,8 +22,18 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
+from shoal.cli.commands import PANELS
+
 MODULES = (
-    *("shoal.cli.main", "shoal.wiring", "shoal.worker.app", "shoal.worker.doorbell", "shoal.store.export"),
+    *sorted({f"shoal.cli.{entry.place.partition(':')[0]}" for entries in PANELS.values() for entry in entries}),
+    *(
+        "shoal.cli.main",
+        "shoal.observe",
+        "shoal.wiring",
+        "shoal.worker.app",
+        "shoal.worker.doorbell",
+        "shoal.store.export",
+    ),
     *("alembic.command", "rich.table", "rich.console", "sqlalchemy.dialects.sqlite"),
 )
 """What commands import when they need it."""

@@ -85,6 +85,7 @@ LEAVES = (
         "import_module importlib exec_module traceback",
         "imports the spiders that the operator has named",
     ),
+    leave("cli/commands.py", "import_module importlib", "imports the commands of its own list"),
     leave("__init__.py", "import_module importlib", "imports what spiders are made of when they are used"),
     leave("spiders/page.py", "lxml", "parses pages, and is given no addresses"),
     leave("spiders/selection.py", "lxml", "likewise"),

@@ -9,7 +9,7 @@ from typing import Any
 from shoal.changes.comparison import Change, Summary, by_field, by_page, compare
 from shoal.cli.show import opened_platform
 from shoal.cli.talk import cells, counted, print_json, say, show
-from shoal.store.export import json_line
+from shoal.core.json_line import json_line
 from shoal.wiring import Platform
 
 VALUE_CHARS = 60

@@ -8,37 +8,13 @@ from typing import Annotated
 import typer
 
 from shoal import __version__
-from shoal.cli import (
-    changes,
-    drill,
-    explain,
-    extract,
-    flower,
-    history,
-    hosts,
-    jobs,
-    keys,
-    logs,
-    mapping,
-    ops,
-    proxies,
-    prune,
-    quality,
-    recover,
-    run,
-    schedule,
-    spiders,
-    top,
-    trying,
-    up,
-    webhooks,
-)
+from shoal.cli.commands import Commands
 from shoal.cli.talk import say
 from shoal.errors import ShoalError
-from shoal.observe import set_up_logs
 
 app = typer.Typer(
     name="shoal",
+    cls=Commands,
     help="Crawl a whole site with one command, on a laptop or a fleet.",
     no_args_is_help=True,
     add_completion=False,
@@ -46,48 +22,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-for _command in (run.crawl, run.scrape, mapping.map, run.resume, spiders.spiders):
-    app.command(rich_help_panel="Fetch")(_command)
-app.command("try", rich_help_panel="Fetch")(trying.try_)
-for _command in (extract.extract, extract.diff):
-    app.command(rich_help_panel="Extract again")(_command)
-for _command in (
-    jobs.jobs,
-    jobs.status,
-    explain.explain,
-    history.history,
-    changes.changes,
-    jobs.results,
-    jobs.deliver,
-    quality.fields,
-    quality.quarantine,
-    jobs.page,
-    jobs.dead,
-    jobs.pause,
-    jobs.cancel,
-    jobs.add,
-    jobs.close,
-):
-    app.command(rich_help_panel="Jobs")(_command)
-for _command in (
-    up.up,
-    top.top,
-    logs.logs,
-    ops.api,
-    ops.worker,
-    ops.beat,
-    flower.flower,
-    recover.recover,
-    proxies.proxies,
-    prune.prune,
-    drill.drill,
-):
-    app.command(rich_help_panel="Operate")(_command)
-app.add_typer(schedule.app, rich_help_panel="Fetch")
-app.add_typer(hosts.app, rich_help_panel="Operate")
-app.add_typer(keys.app, rich_help_panel="Operate")
-app.add_typer(webhooks.app, rich_help_panel="Operate")
 
 
 def _show_version(wanted: bool) -> None:
@@ -104,6 +38,8 @@ def _root(
 ) -> None:
     """Crawl a whole site with one command, on a laptop or a fleet."""
     del version
+    from shoal.observe import set_up_logs
+
     set_up_logs("warning")  # on standard error, for every command; those that serve choose a level of their own
 
 

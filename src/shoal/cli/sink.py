@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from shoal.core.json_line import json_line
 from shoal.core.moment import latest_ms
 from shoal.core.redact import visible
 from shoal.extract.trail import Sighting
-from shoal.store.export import json_line
 
 
 class Sink:

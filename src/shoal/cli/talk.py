@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from shoal.core.job_status import JobStatus
+from shoal.core.json_line import json_line
 from shoal.core.redact import visible, without_secrets
-from shoal.store.export import json_line
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+    from shoal.core.job_status import JobStatus
 
 
 def say(text: str, *, ours: bool = False) -> None:

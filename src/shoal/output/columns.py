@@ -12,8 +12,9 @@ from enum import Enum
 from itertools import count
 from typing import Any, cast
 
+from shoal.core.json_line import json_line
 from shoal.core.redact import encodable
-from shoal.store.export import Record, json_line
+from shoal.store.export import Record
 
 MAX_COLUMNS = 1_000
 MAX_PARTS = 100

@@ -12,12 +12,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
+from shoal.core.json_line import json_line
 from shoal.errors import InputError, Unavailable
 from shoal.output.columns import Column, Shape, Unfit
 from shoal.output.parquet import ParquetFile, need_pyarrow
 from shoal.output.source import Batch, Source
 from shoal.output.sqlite_file import SqliteFile
-from shoal.store.export import Encoder, Record, encoder, json_line
+from shoal.store.export import Encoder, Record, encoder
 
 FORMATS = ("jsonl", "csv", "parquet", "sqlite")
 LINES = ("jsonl", "csv")

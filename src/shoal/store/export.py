@@ -7,11 +7,10 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol, cast
-
-import orjson
+from typing import Any, Protocol
 
 from shoal.core.field import field_names
+from shoal.core.json_line import json_line
 from shoal.core.ledger import Ask
 from shoal.core.likeness import hex_of
 from shoal.core.redact import encodable
@@ -41,8 +40,6 @@ DEAD_COLUMNS = ("url", "outcome", "reason", "detail", "attempts", "depth", "at")
 ASK_COLUMNS = ("at", "job", "url", "status", "reason", "rate", "parallel", "source", "robots", "rule")
 _FORMULA = re.compile("[\t\r\n]|[\\s\x00\u200b\ufeff]*[=+\\-@\uff1d\uff0b\uff0d\uff20]")
 """What a spreadsheet may take for a formula: OWASP's list, also in full width and behind what cannot be seen."""
-_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""Valid in JSON, but ends of lines to some readers, and orders to some terminals."""
 
 
 def item_columns(spec: JobSpec) -> tuple[str, ...]:
@@ -125,15 +122,6 @@ class Csv:
         return _csv_lines([_cell(record.get(name)) for name in self._columns] for record in records)
 
 
-def json_line(value: Any) -> str:
-    """A value as JSON on one line, whoever reads it: valid UTF-8, no other ends of lines, no control characters."""
-    try:
-        text = orjson.dumps(value).decode()
-    except TypeError:  # half a character somewhere
-        text = orjson.dumps(_encodable(value)).decode()
-    return (text if text.isprintable() else _UNSAFE_IN_JSON.sub(_escaped, text)) + "\n"
-
-
 def encoder(kind: str, columns: Sequence[str]) -> Encoder:
     """The encoder of a format."""
     return Csv(columns) if kind == "csv" else JsonLines()
@@ -152,17 +140,3 @@ def _cell(value: Any) -> Any:
         return value
     text = encodable(value)
     return "'" + text if _FORMULA.match(text) else text
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
-
-
-def _encodable(value: Any) -> Any:
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, dict):
-        return {encodable(str(name)): _encodable(part) for name, part in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_encodable(part) for part in cast("list[Any]", value)]
-    return value
