@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 
+from shoal.collector import look_rarely
 from shoal.errors import ShoalError
 from shoal.guardian import die_with_parent
 from shoal.settings import read_settings
 
 if __name__ == "__main__":
+    look_rarely()
     try:
         settings = read_settings()
         if settings.parent is not None:

@@ -10,6 +10,7 @@ import typer
 from shoal import __version__
 from shoal.cli.commands import Commands
 from shoal.cli.talk import say
+from shoal.collector import look_rarely
 from shoal.errors import ShoalError
 
 app = typer.Typer(
@@ -45,6 +46,7 @@ def _root(
 
 def main() -> None:
     """Run a command; every error of ours is one message and an exit code."""
+    look_rarely()
     try:
         app()
     except ShoalError as exc:
