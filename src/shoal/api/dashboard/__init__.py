@@ -39,8 +39,10 @@ class Part:
 
 @blueprint.get("/")
 def home() -> Response:
-    """Every view begins here."""
-    return _send(parts()["index.html"])
+    """Every view begins here. Its scripts are named in a header, for browsers to ask for all of them at once."""
+    response = _send(parts()["index.html"])
+    response.headers["Link"] = ", ".join(f"</ui/{name}>; rel=modulepreload" for name in parts() if name.endswith(".js"))
+    return response
 
 
 @blueprint.get("/ui/<name>")
