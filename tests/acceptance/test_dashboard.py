@@ -209,9 +209,10 @@ _NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, but
 def test_colours_can_be_told_apart_from_what_they_stand_on() -> None:
     """WCAG AA: 4.5 to 1 for text, in the light and in the dark."""
     css = (Path(__file__).parents[2] / "src/shoal/api/dashboard/style.css").read_text()
-    blocks = re.findall(r"\{([^{}]*--ground:[^{}]*)\}", css)
-    themes = [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{3,6})", block)) for block in blocks]
-    assert len(themes) == 3
+    both = re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{3,6}), (#[0-9a-f]{3,6})\)", css)
+    themes = [{name: colours[dark] for name, *colours in both} for dark in (False, True)]
+    names = re.findall(r"--([\w-]+):", css)
+    assert len(names) == len(set(names)), "each is said once, for both"
     for theme in themes:
         for text in ("text", "soft", "link", "good", "warn", "bad", "wait"):
             for ground in ("ground", "card"):

@@ -1,19 +1,20 @@
 // The API as the dashboard uses it: one way to ask, one to listen, one to look again and again.
 
 const BASE = "/api/v1";
-export const session = { tenant: "", scopes: [], fleet: false, key: null, csrf: null };
+const NOBODY = { tenant: "", scopes: [], fleet: false, key: null, csrf: null };
+export const session = { ...NOBODY };
 let refused = () => {};
 
 /** What is done when nobody is logged in. */
 export function whenRefused(handler) { refused = handler; }
 export const may = (scope) => session.scopes.includes(scope);
 
-export class Refusal extends Error {
-  constructor(status, problem) {
+class Refusal extends Error {
+  constructor(status, problem, after = 0) {
     super(problem.detail || problem.title || `the API answered ${status}`);
     this.status = status;
     this.flaws = problem.errors || [];
-    this.after = 0;
+    this.after = Number(after) || 0;
   }
 }
 
@@ -28,37 +29,35 @@ const isOutage = (error) => !error.status || error.status === 429 || error.statu
 
 const PATIENCE_MS = 6_000, LONG_PATIENCE_MS = 45_000;
 
-/** Ask the API: ask("jobs"), ask("jobs/x/pause", { method: "POST" }), ask("jobs", { body: {…} }). */
-export async function ask(path, options = {}) {
+/** Ask the API: ask("jobs"), post("jobs/x/pause"), post("jobs", {…}). */
+export async function ask(path, options) {
   const answer = await send(path, options);
   return answer.status === 204 ? null : answer.json();
 }
 
+export const post = (path, body, more) => ask(path, { method: "POST", body, ...more });
+export const patch = (path, body) => ask(path, { method: "PATCH", body });
+export const drop = (path) => ask(path, { method: "DELETE" });
+
 export async function send(path, options = {}, again = true) {
-  const { body, signal } = options;
-  const verb = options.method || (body === undefined ? "GET" : "POST");
+  const { method = "GET", body, signal } = options, isChange = method !== "GET";
   const headers = { Accept: "application/json", ...options.headers };
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  if (session.csrf && verb !== "GET") headers["X-CSRF-Token"] = session.csrf;
-  const url = path.startsWith("/") ? path : `${BASE}/${path}`;
-  const patience = AbortSignal.timeout(verb === "GET" ? PATIENCE_MS : LONG_PATIENCE_MS);
-  const text = body === undefined ? undefined : JSON.stringify(body);
+  if (session.csrf && isChange) headers["X-CSRF-Token"] = session.csrf;
+  const patience = AbortSignal.timeout(isChange ? LONG_PATIENCE_MS : PATIENCE_MS);
   let answer;
   try {
-    answer = await fetch(url, {
-      method: verb, headers, body: text, credentials: "same-origin",
-      signal: signal ? AbortSignal.any([signal, patience]) : patience,
+    answer = await fetch(path.startsWith("/") ? path : `${BASE}/${path}`, {
+      method, headers, body: JSON.stringify(body), signal: signal ? AbortSignal.any([signal, patience]) : patience,
     });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Error("The API does not answer.");
   }
   if (answer.ok) { pulse.heard = Date.now(); return answer; }
-  const problem = await answer.json().catch(() => ({}));
-  const refusal = new Refusal(answer.status, problem);
-  refusal.after = Number(answer.headers.get("Retry-After")) || 0;
+  const refusal = new Refusal(answer.status, await answer.json().catch(() => ({})), answer.headers.get("Retry-After"));
   if (answer.status === 401 && path !== "session") refused();
-  if (answer.status === 403 && session.csrf && verb !== "GET" && again && await renewed()) return send(path, options, false);
+  if (answer.status === 403 && session.csrf && isChange && again && await renewed()) return send(path, options, false);
   throw refusal;
 }
 
@@ -70,11 +69,15 @@ async function renewed() {
 }
 
 export async function greet() { Object.assign(session, await ask("session")); }
-export async function logIn(key) { Object.assign(session, await ask("session", { body: { key } })); }
-
+export async function logIn(key) { Object.assign(session, await post("session", { key })); }
 export async function logOut() {
-  await ask("session", { method: "DELETE" });
-  Object.assign(session, { tenant: "", scopes: [], fleet: false, key: null, csrf: null });
+  await drop("session");
+  Object.assign(session, NOBODY);
+}
+
+/** Tell of each time that the window is looked at, or no longer, until the signal says stop. */
+function whenLooked(signal, told) {
+  document.addEventListener("visibilitychange", () => told(!document.hidden), { signal });
 }
 
 const LONGEST_PAUSE_S = 5;
@@ -105,14 +108,12 @@ export function again(seconds, signal, work, failed) {
     busy = false;
     if (!signal.aborted) timer = setTimeout(round, pause * 1000);
   };
-  const shown = () => { if (!document.hidden) round(); };
-  document.addEventListener("visibilitychange", shown);
+  whenLooked(signal, (seen) => seen && round());
   pulse.wanted += 1;
   signal.addEventListener("abort", () => {
     pulse.wanted -= 1;
     pulse.trouble = null;
     clearTimeout(timer);
-    document.removeEventListener("visibilitychange", shown);
   });
   return round();
 }
@@ -141,9 +142,8 @@ export function listen(job, signal, heard) {
       if (source?.readyState === EventSource.CLOSED) { close(); timer = setTimeout(open, AFRESH_MS); }
     };
   };
-  const look = () => (document.hidden ? close() : open());
-  document.addEventListener("visibilitychange", look);
-  signal.addEventListener("abort", () => { close(); document.removeEventListener("visibilitychange", look); });
+  whenLooked(signal, (seen) => (seen ? open() : close()));
+  signal.addEventListener("abort", close);
   open();
   return { wake: open, get open() { return source?.readyState === EventSource.OPEN; } };
 }
@@ -153,7 +153,14 @@ export function unique() {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-export function query(values) {
-  const given = Object.entries(values).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+/** `?a=1`: what is empty is left out. */
+export function query(values = {}) {
+  const given = Object.entries(values).filter(([, value]) => value != null && value !== "");
   return given.length ? `?${new URLSearchParams(given)}` : "";
 }
+
+/** A path, of the API or of a view, with whatever signs in its parts. */
+export const at = (...parts) => parts.map(encodeURIComponent).join("/");
+
+/** Go to a view. */
+export function go(path, values) { location.hash = `#/${path}${query(values)}`; }

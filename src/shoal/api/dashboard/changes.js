@@ -1,37 +1,34 @@
 // What has changed since an earlier run: sums, a list by kind, and the difference of a page, line by line.
 
-import { ask, query } from "/ui/api.js";
-import { fill, h } from "/ui/dom.js";
+import { go } from "/ui/api.js";
+import { byId, fill, h } from "/ui/dom.js";
 import { brief, number } from "/ui/format.js";
-import { action, choice, notice, outside, table, tile, tiles } from "/ui/parts.js";
+import { action, card, choice, code, failure, field, head, notice, table, tiles } from "/ui/parts.js";
 
-const KINDS = [["", "all but unchanged"], ...["new", "changed", "gone", "unchanged", "unknown"].map((kind) => [kind, kind])];
-const SUMS = [["New", "new"], ["Changed", "changed"], ["Gone", "gone"], ["Unchanged", "unchanged"], ["Unknown", "unknown"]];
+const SUMS = ["new", "changed", "gone", "unchanged", "unknown"];
 const ROWS = 50, MOST_PARTS = 200;
-const MOODS = { new: "good", changed: "warn", gone: "bad", unknown: "wait" };
-const mark = (kind) => h("span", { class: `state ${MOODS[kind] || "soft"}` }, kind);
 
-export async function changes(body, { id, query: asked, signal }) {
-  const chosen = { of: asked.get("of") || "pages", kind: asked.get("kind") || "", since: asked.get("since") || "" };
-  const kept = { rows: [], cursor: null, more: false, sums: null, counting: false, since: chosen.since, trouble: null, shown: null };
-  const go = (change) => { location.hash = `#/jobs/${id}/changes${query({ ...chosen, ...change })}`; };
-  const draw = () => fill(body, ...view(kept, chosen, go, { further, look }));
+export async function changes(body, { id, asked, signal, get }) {
+  const path = `jobs/${id}/changes`;
+  const chosen = { of: asked("of") || "pages", kind: asked("kind"), since: asked("since") };
+  const kept = { rows: [], since: chosen.since };
+  const choose = (change) => go(path, { ...chosen, ...change });
+  const draw = () => fill(body, view(kept, chosen, choose, further, look));
   const further = async () => {
-    const wanted = { of: chosen.of, kind: chosen.kind, since: kept.since, limit: ROWS, cursor: kept.cursor };
-    const found = await ask(`jobs/${id}/changes${query(wanted)}`, { signal });
-    Object.assign(kept, { rows: [...kept.rows, ...found.data], cursor: found.cursor, more: found.more, since: found.since });
+    const { data, cursor, more, since } = await get(path, { ...chosen, since: kept.since, limit: ROWS, cursor: kept.cursor });
+    Object.assign(kept, { rows: [...kept.rows, ...data], cursor, more, since });
     draw();
-    if (!found.data.length && found.more) await further();
+    if (!data.length && more) await further();
   };
   const look = async (row) => {
-    kept.shown = await ask(`jobs/${id}/changes/page${query({ url: row.url, since: kept.since })}`, { signal });
+    kept.shown = await get(`${path}/page`, { url: row.url, since: kept.since });
     draw();
-    document.getElementById("difference")?.focus();
+    byId("difference")?.focus();
   };
   draw();
   try {
     await further();
-    await count(id, kept, chosen, signal, draw);
+    await count(kept, (cursor) => get(`${path}/summary`, { of: chosen.of, since: kept.since, cursor }), draw);
   } catch (error) {
     if (signal.aborted) return;
     kept.trouble = error;
@@ -40,70 +37,63 @@ export async function changes(body, { id, query: asked, signal }) {
 }
 
 /** A large job is counted in several answers, which are added up. */
-async function count(id, kept, chosen, signal, draw) {
-  kept.sums = Object.fromEntries(SUMS.map(([, kind]) => [kind, 0]));
+async function count(kept, ask, draw) {
+  kept.sums = Object.fromEntries(SUMS.map((kind) => [kind, 0]));
   kept.counting = true;
-  for (let part = 0, cursor = null; part < MOST_PARTS; part += 1) {
-    const found = await ask(`jobs/${id}/changes/summary${query({ of: chosen.of, since: kept.since, cursor })}`, { signal });
-    for (const [, kind] of SUMS) kept.sums[kind] += found[kind];
+  for (let part = 0, cursor = null; kept.counting && part < MOST_PARTS; part += 1) {
+    const found = await ask(cursor);
+    for (const kind of SUMS) kept.sums[kind] += found[kind];
     kept.counting = found.more;
-    draw();
-    if (!found.more) return;
     cursor = found.cursor;
+    draw();
   }
 }
 
-function view(kept, chosen, go, { further, look }) {
-  return [
-    h("div", { class: "head" },
-      choice("of", "Of", [["pages", "pages"], ["items", "items"]], chosen.of, (event) => go({ of: event.target.value })),
-      choice("kind", "Kind", KINDS, chosen.kind, (event) => go({ kind: event.target.value })),
-      h("div", {}, h("label", { for: "since" }, "Since run"), h("input", {
-        id: "since", value: chosen.since, size: 14, placeholder: kept.since || "the run before",
-        onchange: (event) => go({ since: event.target.value.trim() }),
-      }))),
-    kept.trouble ? notice(kept.trouble.message, "bad") : null,
-    kept.sums ? tiles(SUMS.map(([name, kind]) => tile(name, number(kept.sums[kind]), kept.counting ? "counted so far" : null))) : null,
-    kept.shown ? difference(kept.shown) : null,
-    h("section", { class: "card" },
-      table(chosen.of === "items" ? itemColumns() : pageColumns(look), kept.rows, {
-        empty: kept.trouble || !kept.sums ? "…" : "Nothing of this kind.", caption: `${number(kept.rows.length)} changes shown`,
-      }),
-      kept.more ? action("More", further) : null),
-  ];
-}
+const titled = (text) => text[0].toUpperCase() + text.slice(1);
 
-const pageColumns = (look) => [
-  { name: "Kind", of: (row) => mark(row.kind) },
-  { name: "URL", kind: "url", of: (row) => outside(row.url) },
-  { name: "Why", of: (row) => [row.why ? h("code", {}, row.why) : null, row.detail ? ` ${brief(row.detail)}` : null] },
-  { name: "Difference", of: (row) => row.kind === "changed" && row.why === "content" ? action("Look", () => look(row)) : null },
+const view = (kept, chosen, choose, further, look) => [
+  head(
+    choice("of", "Of", ["pages", "items"], chosen.of, (of) => choose({ of })),
+    choice("kind", "Kind", [["", "all but unchanged"], ...SUMS], chosen.kind, (kind) => choose({ kind })),
+    field("since", "Since run", {
+      value: chosen.since, size: 14, placeholder: kept.since || "the run before", told: (since) => choose({ since }),
+    })),
+  failure(kept.trouble),
+  kept.sums && tiles(...SUMS.map((kind) => [titled(kind), number(kept.sums[kind]), kept.counting && "counted so far"])),
+  kept.shown && difference(kept.shown),
+  card(
+    table(chosen.of === "items" ? ITEMS : pageColumns(look), kept.rows, {
+      empty: kept.trouble || !kept.sums ? "…" : "Nothing of this kind.", shown: "changes",
+    }),
+    kept.more && action("More", further)),
 ];
 
-const itemColumns = () => [
-  { name: "Kind", of: (row) => mark(row.kind) },
-  { name: "Key", kind: "value", of: (row) => row.key === undefined ? `#${row.number}` : brief(row.key) },
-  {
-    name: "Fields", kind: "value", of: (row) => Object.entries(row.fields || {}).map(([name, one]) =>
-      h("div", {}, h("code", {}, name), ` ${brief(one.before)} → ${brief(one.after)}`)),
-  },
-  { name: "Why", of: (row) => row.why ? h("code", {}, row.why) : null },
-  { name: "Page", kind: "url", of: (row) => outside(row.url) },
+const why = (row) => row.why && code(row.why);
+
+const pageColumns = (look) => [
+  ["Kind", "kind", "badge"],
+  ["URL", "url", "url"],
+  ["Why", (row) => [why(row), row.detail && ` ${brief(row.detail)}`]],
+  ["Difference", (row) => row.kind === "changed" && row.why === "content" && action("Look", () => look(row))],
+];
+
+const ITEMS = [
+  ["Kind", "kind", "badge"],
+  ["Key", (row) => row.key === undefined ? `#${row.number}` : brief(row.key), "value"],
+  ["Fields", (row) => Object.entries(row.fields || {}).map(([name, one]) =>
+    h("div", code(name), ` ${brief(one.before)} → ${brief(one.after)}`)), "value"],
+  ["Why", why],
+  ["Page", "url", "url"],
 ];
 
 /** Signs before the lines, and words for who does not see: not by colour alone. */
-function difference(shown) {
-  const diff = shown.diff;
-  return h("section", { class: "card", id: "difference", tabindex: -1 },
-    h("h2", { class: "mono" }, shown.url),
-    diff ? h("p", { class: "soft" }, `${number(diff.added)} lines added, ${number(diff.removed)} removed`) : null,
-    diff?.note ? notice(diff.note) : null,
-    diff ? h("pre", { class: "diff", tabindex: 0 }, diff.lines.map(line)) : null);
+function difference({ url, diff }) {
+  return h("section.card", { id: "difference", tabindex: -1 }, h("h2.mono", url), diff && [
+    h("p.soft", `${number(diff.added)} lines added, ${number(diff.removed)} removed`),
+    notice(diff.note),
+    h("pre.diff", { tabindex: 0 }, diff.lines.map(line)),
+  ]);
 }
 
-function line(text) {
-  const sign = text[0];
-  if (sign === "+") return h("ins", {}, `${text}\n`);
-  if (sign === "-") return h("del", {}, `${text}\n`);
-  return h("span", { class: sign === "@" ? "soft" : null }, `${text}\n`);
-}
+const LINES = { "+": "ins", "-": "del", "@": "span.soft" };
+const line = (text) => h(LINES[text[0]] ?? "span", `${text}\n`);

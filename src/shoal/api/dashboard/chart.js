@@ -5,13 +5,10 @@ import { moment, number, short } from "/ui/format.js";
 
 const WIDTH = 440, HEIGHT = 150, LEFT = 44, RIGHT = 8, TOP = 8, BOTTOM = 22;
 
-/**
- * series: [{ name, values: [number|null…] }], times: [ms…], the same length.
- * Returns a figure; `unit` stands behind each value.
- */
-export function chart({ title, times, series, unit = "", empty = "Nothing was measured in this time." }) {
+/** A figure. series: [{ name, values: [number|null…] }], times: [ms…], the same length. */
+export function chart({ title, times, series, empty = "Nothing was measured in this time." }) {
   const shown = series.filter((one) => one.values.some((value) => value !== null));
-  if (!times.length || !shown.length) return h("figure", {}, h("h2", {}, title), h("p", { class: "empty" }, empty));
+  if (!times.length || !shown.length) return h("figure", h("h2", title), h("p.empty", empty));
   const most = nice(Math.max(0.1, ...shown.flatMap((one) => one.values.map((value) => value ?? 0))));
   const [from, to] = [times[0], times.at(-1)];
   const x = (time) => LEFT + ((time - from) / Math.max(1, to - from)) * (WIDTH - LEFT - RIGHT);
@@ -21,12 +18,12 @@ export function chart({ title, times, series, unit = "", empty = "Nothing was me
     const cursor = svg.querySelector(".cursor");
     cursor.setAttribute("x1", place);
     cursor.setAttribute("x2", place);
-    svg.nextElementSibling.replaceChildren(...legend(shown, unit, at ?? times.length - 1, at === null ? null : times[at]));
+    svg.nextElementSibling.replaceChildren(...legend(shown, times, at));
   };
   const svg = h(
-    "svg",
+    "svg.chart",
     {
-      class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${title}. ${spoken(shown, unit)}`,
+      viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${title}. ${spoken(shown)}`,
       onpointermove: (event) => {
         const box = event.currentTarget.getBoundingClientRect();
         const share = (((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - RIGHT);
@@ -34,32 +31,32 @@ export function chart({ title, times, series, unit = "", empty = "Nothing was me
       },
       onpointerleave: (event) => point(event.currentTarget, null),
     },
-    [0, 0.5, 1].map((share) => [
-      h("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(share * most), y2: y(share * most) }),
-      h("text", { x: LEFT - 6, y: y(share * most) + 4, "text-anchor": "end" }, share * most < 10 ? String(Number((share * most).toFixed(2))) : short(share * most)),
+    [0, most / 2, most].map((value) => [
+      h("line.grid", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
+      h("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, value < 10 ? String(Number(value.toFixed(2))) : short(value)),
     ]),
     h("text", { x: LEFT, y: HEIGHT - 6 }, clock(from, to - from)),
     h("text", { x: WIDTH - RIGHT, y: HEIGHT - 6, "text-anchor": "end" }, clock(to, to - from)),
     shown.map((one, index) => h("path", { class: `l s${index % 7}`, d: line(one.values, times, x, y) })),
-    h("line", { class: "cursor", y1: TOP, y2: HEIGHT - BOTTOM, x1: -9, x2: -9 }),
+    h("line.cursor", { y1: TOP, y2: HEIGHT - BOTTOM, x1: -9, x2: -9 }),
   );
-  const words = legend(shown, unit, times.length - 1, null);
-  return h("figure", { class: "figure" }, h("h2", {}, title), svg, h("p", { class: "legend" }, words));
+  return h("figure", h("h2", title), svg, h("p.legend", legend(shown, times, null)));
 }
 
-function legend(series, unit, at, time) {
-  const names = series.map((one, index) =>
-    h("span", {},
+/** The lines with their last values, or with those of one time. */
+function legend(series, times, at) {
+  const names = series.map(({ name, values }, index) =>
+    h("span",
       h("svg", { width: 14, height: 8, "aria-hidden": "true" },
         h("line", { class: `l s${index % 7}`, x1: 0, x2: 14, y1: 4, y2: 4, "stroke-width": 3 })),
-      ` ${one.name} ${number(time ? one.values[at] : one.values.findLast((value) => value !== null))}${unit ? ` ${unit}` : ""}`));
-  return time ? [h("span", {}, moment(new Date(time).toISOString())), ...names] : names;
+      ` ${name} ${number(at === null ? values.findLast((value) => value !== null) : values[at])}`));
+  return at === null ? names : [h("span", moment(times[at])), ...names];
 }
 
-function spoken(series, unit) {
+function spoken(series) {
   return series.map((one) => {
     const values = one.values.filter((value) => value !== null);
-    return `${one.name}: now ${number(values.at(-1))} ${unit}, at most ${number(Math.max(...values))}`;
+    return `${one.name}: now ${number(values.at(-1))}, at most ${number(Math.max(...values))}`;
   }).join("; ");
 }
 
@@ -74,11 +71,7 @@ function line(values, times, x, y) {
   return path;
 }
 
-function nearest(times, time) {
-  let best = 0;
-  times.forEach((one, index) => { if (Math.abs(one - time) < Math.abs(times[best] - time)) best = index; });
-  return best;
-}
+const nearest = (times, time) => times.reduce((best, one, index) => (Math.abs(one - time) < Math.abs(times[best] - time) ? index : best), 0);
 
 function nice(value) {
   const step = 10 ** Math.floor(Math.log10(value));

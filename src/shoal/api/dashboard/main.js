@@ -1,13 +1,13 @@
 // Where a browser begins: who is there, which view they want, and the frame around it. A new view is a line of VIEWS.
 
-import { flawed, greet, logIn, logOut, may, pulse, session, whenRefused } from "/ui/api.js";
-import { fill, h, say } from "/ui/dom.js";
+import { ask, flawed, go, greet, logIn, logOut, may, pulse, query, session, whenRefused } from "/ui/api.js";
+import { byId, fill, h, say } from "/ui/dom.js";
 import { span } from "/ui/format.js";
-import { field, flaws, notice, submitted } from "/ui/parts.js";
 import { hosts } from "/ui/hosts.js";
 import { job } from "/ui/job.js";
 import { jobs } from "/ui/jobs.js";
 import { overview } from "/ui/overview.js";
+import { button, code, failure, lone, notice, values } from "/ui/parts.js";
 import { schedules } from "/ui/schedules.js";
 import { submit } from "/ui/submit.js";
 import { webhooks } from "/ui/webhooks.js";
@@ -23,13 +23,13 @@ const VIEWS = [
   { path: "new", name: "New job", view: submit, scope: "submit", key: "n" },
 ];
 const sees = (one) => may(one.scope) && (!one.fleet || session.fleet);
-const main = document.getElementById("main");
+const main = byId("main");
 let leave = new AbortController();
 
-/** `#/jobs/x/items?version=v2` as { parts, query }. */
+/** `#/jobs/x/items?version=v2` as { parts, asked }, in which asked("version") is "v2". */
 function place() {
   const [path, search = ""] = location.hash.replace(/^#\/?/, "").split("?");
-  return { parts: path.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(search) };
+  return { parts: path.split("/").filter(Boolean).map(decoded), asked: (name) => new URLSearchParams(search).get(name) ?? "" };
 }
 
 function decoded(text) {
@@ -37,25 +37,23 @@ function decoded(text) {
 }
 
 function frame(current) {
-  const open = VIEWS.filter(sees);
-  fill(document.getElementById("top"),
-    h("a", { class: "brand", href: "#/" }, h("img", { src: "/ui/shoal.svg", alt: "", width: 26, height: 26 }), "Shoal"),
-    h("nav", { "aria-label": "Views" }, open.map((one) => h("a", {
-      href: `#/${one.path}`, "aria-current": one.path === current ? "page" : null, "aria-keyshortcuts": `g ${one.key}`,
+  fill(byId("top"),
+    h("a.brand", { href: "#/" }, h("img", { src: "/ui/shoal.svg", alt: "", width: 26, height: 26 }), "Shoal"),
+    h("nav", { "aria-label": "Views" }, VIEWS.filter(sees).map((one) => h("a", {
+      href: `#/${one.path}`, "aria-current": one.path === current && "page", "aria-keyshortcuts": `g ${one.key}`,
     }, one.name))),
-    h("div", { class: "who" },
+    h("div.who",
       h("a", { href: "/openapi/swagger" }, "API"),
-      h("button", { type: "button", onclick: theme, "aria-label": "Light or dark" }, "◐"),
-      session.key ? h("span", {}, `${session.tenant} · ${session.key}`) : null,
-      session.csrf ? h("button", { type: "button", onclick: out }, "Log out") : null));
+      button("◐", theme, { "aria-label": "Light or dark" }),
+      session.key && h("span", `${session.tenant} · ${session.key}`),
+      session.csrf && button("Log out", out)));
 }
 
+const page = document.documentElement.dataset;
+
 function theme() {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const now = document.documentElement.dataset.theme || (dark ? "dark" : "light");
-  const next = now === "dark" ? "light" : "dark";
-  document.documentElement.dataset.theme = next;
-  localStorage.setItem("theme", next);
+  const isDark = page.theme ? page.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  page.theme = localStorage.theme = isDark ? "light" : "dark";
 }
 
 async function out() {
@@ -70,9 +68,7 @@ let tenant = "";
 
 /** Somebody is logged in, here or in another window. The view stays, and what was typed there, unless it is another tenant's. */
 function arrived() {
-  const dialog = document.getElementById("login");
-  dialog?.close();
-  dialog?.remove();
+  byId("login")?.close();
   if (session.tenant === tenant && main.hasChildNodes()) frame(place().parts[0] ?? "");
   else show();
 }
@@ -81,26 +77,20 @@ others.onmessage = () => greet().then(arrived, () => {});
 
 /** Above the view: what was typed there is not lost with a session. */
 function login() {
-  if (document.getElementById("login")) return;
+  if (byId("login")) return;
   const enter = async (form) => {
-    try { await logIn(String(new FormData(form).get("key"))); } catch (refusal) {
+    try { await logIn(values(form).key ?? ""); } catch (refusal) {
       throw refusal.status === 401 ? flawed("key", refusal.message) : refusal;
     }
     others.postMessage("in");
     arrived();
   };
-  const draw = (error) => fill(dialog, h("form", { class: "login", novalidate: true, onsubmit: submitted(enter, draw) },
-    h("h1", {}, "Log in"),
-    error?.flaws?.length ? null : flaws(error),
-    field("key", "API key", { type: "password", autocomplete: "current-password", required: true, alone: true }, error),
-    h("p", {}, h("button", { class: "main" }, "Log in")),
-    h("p", { class: "soft" }, "Keys are made with ", h("code", {}, "shoal keys create"), ".")));
-  const dialog = h("dialog", { id: "login", "aria-label": "Log in" });
+  const dialog = lone({ id: "login", "aria-label": "Log in" }, h("h1", "Log in"), enter,
+    ["key", "API key", { type: "password", autocomplete: "current-password", required: true }],
+    h("p", h("button.main", "Log in")),
+    h("p.soft", "Keys are made with ", code("shoal keys create"), "."));
   dialog.addEventListener("cancel", (event) => event.preventDefault());
-  draw(null);
-  document.body.append(dialog);
-  dialog.showModal();
-  document.getElementById("f-key").focus();
+  byId("f-key").focus();
 }
 
 const AFRESH_MS = 3_000, STALE_MS = 7_000;
@@ -108,23 +98,23 @@ let greeted = false, looked = Date.now();
 
 /** Says that what is shown is old, and why, for as long as that is so. */
 function watch() {
-  const bar = document.getElementById("stale"), { trouble, heard, wanted } = pulse;
+  const bar = byId("stale"), { trouble, heard, wanted } = pulse;
   if (document.hidden) looked = Date.now();
   const silent = Date.now() - Math.max(heard, looked) > STALE_MS;
-  const old = wanted > 0 && !document.hidden && !document.getElementById("login") && (trouble || silent);
+  const old = wanted > 0 && !document.hidden && !byId("login") && (trouble || silent);
   main.toggleAttribute("data-stale", Boolean(old));
-  fill(bar, old ? h("p", { role: "alert" }, h("strong", {}, "What you see is not new. "), trouble?.message || "The API does not answer.",
+  fill(bar, old && h("p", { role: "alert" }, h("strong", "What you see is not new. "), trouble?.message || "The API does not answer.",
     " It is asked again and again.",
-    h("span", { "aria-hidden": "true" }, ` Last heard ${span(Math.round((Date.now() - heard) / 1000))} ago.`)) : null);
+    h("span", { "aria-hidden": "true" }, ` Last heard ${span(Math.round((Date.now() - heard) / 1000))} ago.`)));
 }
 
 setInterval(watch, 500);
 
-async function show(told = "") {
+async function show(told = null) {
   leave.abort();
   leave = new AbortController();
   const { signal } = leave;
-  const root = h("div", {}, told ? notice(told, "bad") : null);
+  const root = h("div", failure(told));
   main.replaceChildren(root);
   try {
     if (!greeted) { await greet(); greeted = true; }
@@ -133,14 +123,13 @@ async function show(told = "") {
   } catch (error) {
     if (signal.aborted) return;
     if (error.status === 401) { greeted = true; login(); return; }
-    fill(root, notice(error.message, "bad"));
-    if (!error.status || error.status >= 429) setTimeout(() => signal.aborted || show(error.message), AFRESH_MS);
+    fill(root, failure(error));
+    if (!error.status || error.status >= 429) setTimeout(() => signal.aborted || show(error), AFRESH_MS);
   }
 }
 
 async function open(root, signal) {
-  const { parts, query } = place();
-  const [first = ""] = parts;
+  const { parts: [first = "", ...parts], asked } = place();
   if (!session.scopes.length) { login(); return; } // logged out: where they were going is where they begin
   if (!first && !sees(VIEWS[0])) { location.replace(`#/${VIEWS.find(sees)?.path ?? "none"}`); return; }
   const found = VIEWS.find((one) => one.path === first);
@@ -150,8 +139,8 @@ async function open(root, signal) {
     fill(root, notice(found ? `This key may not see that: it needs the scope ${found.scope}.` : "There is no such view."));
     return;
   }
-  const view = (parts[1] && found.inner) || found.view;
-  await view(root, { parts: parts.slice(1), query, signal });
+  const view = (parts.length && found.inner) || found.view;
+  await view(root, { parts, asked, signal, get: (path, values) => ask(`${path}${query(values)}`, { signal }) });
 }
 
 let before = "";
@@ -169,11 +158,10 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "g") { waiting = true; setTimeout(() => { waiting = false; }, 1200); return; }
   const found = waiting && VIEWS.find((one) => one.key === event.key && sees(one));
   waiting = false;
-  if (found) location.hash = `#/${found.path}`;
+  if (found) go(found.path);
 });
 
 whenRefused(login);
-const saved = localStorage.getItem("theme");
-if (saved) document.documentElement.dataset.theme = saved;
+if (localStorage.theme) page.theme = localStorage.theme;
 before = location.hash;
 show();

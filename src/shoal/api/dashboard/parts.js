@@ -1,62 +1,117 @@
-// What several views show: tiles, tables, states, charts of the past, and buttons that do something.
+// What several views show: views that look again, tiles, tables, forms, charts of the past, and buttons that do something.
 
-import { ask, query } from "/ui/api.js";
+import { again, query } from "/ui/api.js";
 import { chart } from "/ui/chart.js";
-import { h, say, visible } from "/ui/dom.js";
+import { byId, fill, h, say, visible } from "/ui/dom.js";
+import { ago, moment, number, word } from "/ui/format.js";
 
-const MOODS = {
-  running: "good", finished: "soft", paused: "wait", cancelled: "warn", failed: "bad", done: "good", open: "good",
-  active: "good", ended: "soft", waiting: "wait", starting: "wait", skipped: "soft", delivered: "good", enabled: "good", disabled: "bad",
-  stored: "good", failed: "bad", robots: "warn", filtered: "warn", at_cap: "soft", slowed: "warn", held: "warn", tripped: "bad", down: "bad",
-};
-export const SPANS = [["15m", "15 minutes"], ["1h", "1 hour"], ["6h", "6 hours"], ["1d", "1 day"], ["7d", "7 days"]];
+const MOODS = Object.fromEntries(Object.entries({
+  good: "running done open active delivered enabled stored new",
+  wait: "paused waiting starting unknown",
+  warn: "cancelled robots filtered slowed held changed",
+  bad: "failed disabled tripped down gone",
+}).flatMap(([mood, states]) => states.split(" ").map((state) => [state, mood])));
+const SPANS = [["15m", "15 minutes"], ["1h", "1 hour"], ["6h", "6 hours"], ["1d", "1 day"], ["7d", "7 days"]];
 
-export const badge = (state) => h("span", { class: `state ${MOODS[state] || "soft"}` }, String(state).replace("_", " "));
-export const tiles = (...all) => h("dl", { class: "tiles" }, all);
+export const badge = (state) => h("span", { class: `state ${MOODS[state] || "soft"}` }, word(state));
+export const code = (text) => h("code", text);
+export const link = (text, path, values) => h("a", { href: `#/${path}${query(values)}` }, text);
+/** Something that a text, where one comes first, is the title of. */
+const titled = (kind, heading) => (...inner) => h(kind, typeof inner[0] === "string" && h(heading, inner.shift()), inner);
+export const head = titled("div.head", "h1");
+export const card = titled("section.card", "h2");
+export const beside = (...all) => h("div.row", all);
+export const json = (value) => h("pre", { tabindex: 0 }, JSON.stringify(value, null, 2));
+export const notice = (text, mood = "") => (text ? h("p", { class: `notice ${mood}`, role: "status", "data-key": text }, text) : null);
+export const failure = (error) => notice(error?.message, "bad");
 
-export function tile(name, value, note = null, mood = "") {
-  return h("div", { class: "tile", "data-key": name },
-    h("dt", {}, name), h("dd", { class: mood }, value, note ? h("small", {}, note) : null));
+/** Numbers with their names: [name, value, note, mood] of each. */
+export const tiles = (...all) => h("dl.tiles", all.map(([name, value, note, mood]) =>
+  h("div.tile", { "data-key": name }, h("dt", name), h("dd", { class: mood }, value, note && h("small", note)))));
+
+/**
+ * A view that looks again and again. `load` asks for what is found; `head` and, once there is something, `body` draw it.
+ * Both are given the view: what was found, what is wrong with its form, and how to look and to draw at once.
+ */
+export async function live(root, { signal, every, load, head: above = () => null, body }) {
+  let turn = 0;
+  const view = {
+    found: null, error: null, refusal: null,
+    draw() {
+      const empty = view.error ? null : h("p.empty", "Loading…");
+      fill(root, above(view), failure(view.error), view.found ? body(view) : empty);
+    },
+    async look() {
+      const mine = ++turn;
+      const found = await load(view);
+      if (mine !== turn) return;
+      Object.assign(view, { found, error: null });
+      view.draw();
+    },
+    failed(error) {
+      view.error = error;
+      if (error) view.draw();
+    },
+    refuse(error) {
+      view.refusal = error;
+      view.draw();
+    },
+  };
+  view.draw();
+  await again(every, signal, view.look, view.failed);
 }
 
-/** columns: [{ name, of: (row) => value, kind: "n" | "url" | "value" | "", sort: what the API sorts by }] */
-export function table(columns, rows, { caption = null, empty = "Nothing here.", key = null, sort = null, onSort, small = false } = {}) {
-  if (!rows.length) return h("p", { class: "empty" }, empty);
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption || "Table" },
-    h("table", { class: small ? null : "stack" },
-      caption ? h("caption", {}, caption) : null,
-      h("thead", {}, h("tr", {}, columns.map((column) => heading(column, sort, onSort)))),
-      h("tbody", {}, rows.map((row) =>
-        h("tr", { "data-key": key ? key(row) : null }, columns.map((column) =>
-          h("td", { class: column.kind || null, "data-name": column.name }, column.of(row))))))));
+/** What a kind of column makes of a value. The kind is the class of its cells, too. */
+const KINDS = { n: number, at: moment, ago, url: outside, badge, code };
+
+function cell([, of, kind], one) {
+  if (typeof of === "function") return of(one);
+  return KINDS[kind] ? KINDS[kind](one[of]) : one[of] || "–";
 }
 
-function heading(column, sort, onSort) {
-  const order = sort && column.sort && sort.by === column.sort ? (sort.up ? "ascending" : "descending") : null;
-  const mark = order ? h("span", { "aria-hidden": "true" }, sort.up ? " ↑" : " ↓") : null;
-  const text = column.sort && onSort ? h("button", { type: "button", onclick: () => onSort(column.sort) }, column.name, mark)
-    : column.name;
-  return h("th", { scope: "col", class: column.kind === "n" ? "n" : null, "aria-sort": order }, text);
+/** columns: [name, field of a row or function of it, kind, what the API sorts by]; key: the field that tells rows apart; shown: what they are. */
+export function table(columns, rows, { shown, empty = "Nothing here.", key = "id", sort, onSort, small, ...more } = {}) {
+  const caption = shown ? `${number(rows.length)} ${shown} shown` : more.caption;
+  if (!rows.length) return h("p.empty", empty);
+  return h("div.scroll", { tabindex: 0, role: "region", "aria-label": caption || "Table" },
+    h("table", { class: !small && "stack" },
+      caption && h("caption", caption),
+      h("thead", h("tr", columns.map((column) => heading(column, sort, onSort)))),
+      h("tbody", rows.map((one) => h("tr", { "data-key": one[key] }, columns.map((column) =>
+        h("td", { class: column[2], "data-name": column[0] }, cell(column, one))))))));
+}
+
+function heading([name, , kind, by], sort, onSort) {
+  const order = by && sort?.by === by && (sort.up ? "ascending" : "descending");
+  const mark = order && h("span", { "aria-hidden": "true" }, sort.up ? " ↑" : " ↓");
+  return h("th", { scope: "col", class: kind === "n" && "n", "aria-sort": order },
+    by && onSort ? button([name, mark], () => onSort(by)) : name);
 }
 
 /** The link of a scraped page: shown as text, and opened only as what it is. */
-export function outside(url) {
+function outside(url) {
   return /^https?:\/\//i.test(url)
-    ? h("a", { href: url, rel: "noreferrer noopener nofollow", target: "_blank" }, url) : h("span", {}, url);
+    ? h("a", { href: url, rel: "noreferrer noopener nofollow", target: "_blank" }, url) : h("span", url);
 }
 
-/** A button for something that takes a moment and may be refused; it keeps the focus, and is not pressed twice. */
-export function action(text, work, { kind = "", sure = "", key = null } = {}) {
-  return h("button", {
-    type: "button", class: kind, "data-key": key,
-    onclick: (event) => {
-      if (sure && !window.confirm(visible(sure))) return;
-      once(event.currentTarget, async () => {
-        try { await work(); } catch (error) { if (error.name !== "AbortError") say(error.message); }
-      });
-    },
-  }, text);
+/**
+ * A button for something that takes a moment and may be refused; it keeps the focus, and is not pressed twice.
+ * It may be asked whether one is `sure`; after `work`, `said` is told and `then` is done.
+ */
+export function action(text, work, { kind = "", sure = "", key = text, said = "", then = () => {} } = {}) {
+  return button(text, (event) => {
+    if (sure && !window.confirm(visible(sure))) return;
+    once(event.currentTarget, async () => {
+      try {
+        const done = await work();
+        if (said) say(said);
+        await then(done);
+      } catch (error) { if (error.name !== "AbortError") say(error.message); }
+    });
+  }, { class: kind, "data-key": key });
 }
+
+export const button = (text, onclick, attributes) => h("button", { type: "button", onclick, ...attributes }, text);
 
 /** Do something for this element unless it is being done. */
 export async function once(element, work) {
@@ -75,117 +130,139 @@ export function values(form) {
     .filter(([, text]) => text !== ""));
 }
 
-/** `4` is a number for the API, `30/m` a text. */
-export function plain(text) { return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text; }
+/** `4` is a number for the API, `30/m` a text, and so is all that is called one. */
+export function plainly(given, ...texts) {
+  return Object.fromEntries(Object.entries(given).map(([name, text]) =>
+    [name, texts.includes(name) || !/^-?\d+(\.\d+)?$/.test(text) ? text : Number(text)]));
+}
 
-/** What is wrong with a field: `urls.3` belongs to `urls`. */
-const flawsOf = (error, name) => (error?.flaws || []).filter(({ field: at = "" }) => at === name || at.startsWith(`${name}.`));
+/** What a flaw is about: `urls.3` is number 4 of the field `urls`. */
+function aimed({ field: path = "" }) {
+  const [name, ...rest] = path.split("."), inner = rest.join(".");
+  return [name, /^\d+$/.test(inner) ? `number ${Number(inner) + 1}` : inner];
+}
+
+const joined = (sign, ...texts) => texts.filter(Boolean).join(sign);
 
 /** Attributes of a field in which something is wrong, and the words below it. */
 export function flawOf(error, name, id = `f-${name}`, role = null) {
-  const found = flawsOf(error, name);
+  const found = (error?.flaws || []).filter((flaw) => aimed(flaw)[0] === name);
   if (!found.length) return [{}, null];
-  return [{ "aria-invalid": "true", "aria-describedby": `${id}-flaw` },
-    h("p", { class: "flaw", id: `${id}-flaw`, role }, found.map((flaw) => within(flaw, name) + flaw.detail).join("; "))];
+  const words = found.map((flaw) => joined(": ", aimed(flaw)[1], flaw.detail)).join("; ");
+  return [{ "aria-invalid": "true", "aria-describedby": `${id}-flaw` }, h("p.flaw", { id: `${id}-flaw`, role }, words)];
 }
 
-function within(flaw, name) {
-  const rest = flaw.field.slice(name.length + 1);
-  return rest ? `${/^\d+$/.test(rest) ? `number ${Number(rest) + 1}` : rest}: ` : "";
+/** A label with its input, of which attributes or only a placeholder are given; `told` hears what is written; `alone`: nothing else on the page says what is wrong with it. */
+export function field(name, label, given = {}, error = null) {
+  const { wide, alone, area, told, id = `f-${name}`, ...attributes } = typeof given === "string" ? { placeholder: given } : given;
+  const [marks, words] = flawOf(error, name, id, alone && "alert");
+  return h("div", { class: wide && "wide" }, h("label", { for: id }, label),
+    h(area ? "textarea" : "input", { id, name, autocomplete: "off", onchange: changed(told), ...attributes, ...marks }), words);
 }
 
-export function field(name, label, attributes = {}, error = null) {
-  const id = attributes.id || `f-${name}`;
-  const [marks, words] = flawOf(error, name, id, attributes.alone ? "alert" : null);
-  return h("div", { class: attributes.wide ? "wide" : null },
-    h("label", { for: id }, label), h("input", { name, autocomplete: "off", ...attributes, ...marks, id, wide: null, alone: null }), words);
+const changed = (told) => (told ? (event) => told(event.target.value.trim()) : null);
+
+/** options: texts, or [value, text]. */
+export function choice(name, label, options, chosen, told) {
+  const id = `f-${name}`, each = options.map((one) => [one].flat());
+  return h("div", h("label", { for: id }, label), h("select", { id, name, onchange: changed(told) },
+    each.map(([value, text = value]) => h("option", { value, selected: value === chosen }, text))));
 }
 
-export function choice(name, label, options, chosen, onchange = null) {
-  const id = `f-${name}`;
-  return h("div", {}, h("label", { for: id }, label),
-    h("select", { id, name, onchange }, options.map(([value, text]) =>
-      h("option", { value, selected: value === chosen }, text))));
+/** Fields side by side: [name, label, attributes or placeholder] of an input, [name, label, options, chosen] of a choice, or elements. */
+export const grid = (error, ...all) => h("div.form", all.map((one) => {
+  if (!Array.isArray(one)) return one;
+  const [name, label, what, chosen] = one;
+  return Array.isArray(what) ? choice(name, label, what, chosen) : field(name, label, what, error);
+}));
+
+/** A form which the API checks: what is wrong stands above it and at its fields, and the first one is gone to. */
+export function form({ heading: title, work, refuse, error, ...attributes }, ...inner) {
+  const onsubmit = (event) => {
+    event.preventDefault();
+    const place = event.currentTarget;
+    once(place, async () => {
+      try { await work(place); } catch (refusal) {
+        if (refusal.name === "AbortError") return;
+        refuse(refusal);
+        focusFlaw(place);
+      }
+    });
+  };
+  return h("form", { novalidate: true, onsubmit, ...attributes }, title, flaws(error), inner);
+}
+
+/** A form of one field, in a dialog: what is wrong with it stands there and is not said twice. */
+export function lone(named, title, work, [name, label, attributes], ...inner) {
+  const dialog = h("dialog.small", named);
+  const draw = (error) => fill(dialog, form({ heading: title, work, refuse: draw, error: error?.flaws?.length ? null : error },
+    field(name, label, { ...attributes, alone: true }, error), inner));
+  draw(null);
+  return modal(dialog);
 }
 
 /** Before a form: everything that is wrong with it, each with a way to its field. */
-export function flaws(error) {
+function flaws(error) {
   if (!error) return null;
-  const each = (error.flaws?.length ? error.flaws : [{ field: "", detail: error.message }]).map(placed)
-    .sort((one, other) => (comesBefore(other, one) ? 1 : comesBefore(one, other) ? -1 : 0));
-  return h("div", { class: "flaws", role: "alert", tabindex: -1 },
-    each.length > 1 ? h("p", {}, `${each.length} things are to be mended:`) : null,
-    each.map(({ place, label, detail }) => h("p", { class: "flaw" }, place
+  const order = [...document.querySelectorAll("input, select, textarea")];
+  const each = (error.flaws?.length ? error.flaws : [{ detail: error.message }]).map(placed)
+    .sort((one, other) => order.indexOf(one.place) - order.indexOf(other.place));
+  return h("div.flaws", { role: "alert", tabindex: -1, "data-key": "flaws" },
+    each.length > 1 && h("p", `${each.length} things are to be mended:`),
+    each.map(({ place, label, detail }) => h("p.flaw", place
       ? h("a", { href: `#${place.id}`, onclick: (event) => { event.preventDefault(); place.focus(); } }, label) : label,
     label ? ": " : "", detail)));
 }
 
-const comesBefore = (one, other) =>
-  one.place && other.place && one.place.compareDocumentPosition(other.place) & Node.DOCUMENT_POSITION_FOLLOWING;
-
 /** Where a flaw is on the page, and what people call that. */
-function placed({ field: at = "", detail }) {
-  const [name] = at.split("."), place = document.getElementById(`f-${name}`);
+function placed(flaw) {
+  const [name, inner] = aimed(flaw), place = byId(`f-${name}`);
   const called = place?.labels[0]?.textContent || place?.getAttribute("aria-label") || name;
-  return { place, label: [called, within({ field: at }, name).slice(0, -2)].filter(Boolean).join(", "), detail };
+  return { place, label: joined(", ", called, inner), detail: flaw.detail };
 }
 
 /** The first field that is to be mended, or what is said about the form. */
 export function focusFlaw(form) { (form.querySelector("[aria-invalid]") || form.querySelector(".flaws"))?.focus(); }
 
-/** What a form does: its errors are drawn at their fields, and the first one is gone to. */
-export function submitted(work, draw) {
-  return (event) => {
-    event.preventDefault();
-    const form = event.currentTarget;
-    once(form, async () => {
-      try { await work(form); } catch (error) {
-        if (error.name === "AbortError") return;
-        draw(error);
-        focusFlaw(form);
-      }
-    });
-  };
-}
-
-/** Show a dialog until it is closed, or the view is left; the focus then goes back to where it was. */
+/** Shows a dialog until it is closed, or the view is left; the focus then goes back to where it was. */
 export function modal(dialog, signal = null) {
   dialog.addEventListener("close", () => dialog.remove());
   signal?.addEventListener("abort", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
+  return dialog;
 }
 
-export function notice(text, mood = "") { return h("p", { class: `notice ${mood}`, role: "status" }, text); }
+/** The time that charts look back; `all` is what stands for no bound. */
+export const lookBack = (range, told, all = []) => h("div.push", choice("range", "Look back", [...all, ...SPANS], range, told));
 
 /** Ask for the past of a job or of the fleet: null when there is none to be had. */
-export async function past(path, since, signal) {
-  try {
-    return await ask(`${path}${query({ since, points: 120 })}`, { signal });
-  } catch (error) {
-    if (error.status === 404) return null;
-    throw error;
-  }
+export const past = (get, path, since) => get(path, { since, points: 120 }).catch((error) => {
+  if (error.status === 404) return null;
+  throw error;
+});
+
+/** A line of a chart for each of these fields of a point. */
+const lines = (named) => () => Object.entries(named).map(([name, of]) => [name, (point) => point[of]]);
+const CHARTS = [
+  ["Pages a second", lines({ pages: "pages_per_s" })],
+  ["Errors a second, by reason", byReason, "No errors in this time."],
+  ["Waiting and under way", lines({ queued: "queued", delayed: "delayed", "in flight": "leased" })],
+];
+
+export function charts(history) {
+  const points = history?.points ?? [], times = points.map((point) => Date.parse(point.at));
+  const series = (drawn) => drawn(points).map(([name, of]) => ({ name, values: points.map((point) => of(point) ?? null) }));
+  return h("div.two", history && CHARTS.map(([title, drawn, empty]) =>
+    h("div.card", { "data-key": title }, chart({ title, empty, times, series: series(drawn) }))));
 }
 
-export function charts(history, wanted) {
-  if (!history) return [];
-  const times = history.points.map((point) => Date.parse(point.at));
-  return wanted.map(({ title, lines, empty }) =>
-    h("div", { class: "card", "data-key": title }, chart({
-      title, empty, times,
-      series: lines(history).map(({ name, of }) => ({ name, values: history.points.map((point) => of(point) ?? null) })),
-    })));
-}
-
-/** The reasons with the most events, as lines of a chart. */
-export function byReason(history) {
-  const sums = new Map();
-  for (const point of history.points) {
-    for (const [reason, rate] of Object.entries(point.reasons || {})) {
-      if (!reason.startsWith("done")) sums.set(reason, (sums.get(reason) || 0) + (rate || 0));
-    }
+/** The reasons with the most events. */
+function byReason(points) {
+  const sums = {};
+  for (const [reason, rate] of points.flatMap((point) => Object.entries(point.reasons || {}))) {
+    if (!reason.startsWith("done")) sums[reason] = (sums[reason] || 0) + (rate || 0);
   }
-  return [...sums].sort((one, other) => other[1] - one[1]).slice(0, 6)
-    .map(([name]) => ({ name, of: (point) => point.pages_per_s === null ? null : point.reasons?.[name] ?? 0 }));
+  return Object.entries(sums).sort((one, other) => other[1] - one[1]).slice(0, 6)
+    .map(([name]) => [name, (point) => (point.pages_per_s === null ? null : point.reasons?.[name] ?? 0)]);
 }
