@@ -19,6 +19,5 @@ def look_rarely() -> None:
 
 def calm_collector() -> None:
     """What is there now stays; called when everything is loaded, before a fork so that its pages stay shared."""
-    gc.collect()
     gc.freeze()
     look_rarely()

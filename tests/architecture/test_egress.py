@@ -44,7 +44,7 @@ LEAVES = (
         "spans.py", "importlib import_module find_spec", "loads OpenTelemetry, which speaks to the operator's collector"
     ),
     leave("worker/flower.py", "importlib import_module", "loads Flower, which listens and speaks to the broker"),
-    leave("worker/extracting.py", "select", "looks whether its worker stops"),
+    leave("worker/runtime.py", "select", "looks whether its worker stops"),
     leave("worker/aside.py", "create_subprocess_exec", "starts the process in which pages are read apart"),
     leave("extract/markup.py", "html_to_markdown html", "writes markup anew, from bytes"),
     leave("extract/metadata.py", "dateutil", "reads dates"),

@@ -30,6 +30,9 @@ from shoal.waits import queue_in_vain, waits_of
 from shoal.wiring import Platform
 
 POLL_S = 0.4
+FIRST_POLL_S = 0.1
+"""Of a short job, which is over before anybody has looked four times."""
+SHORT_S = 5.0
 LOOK_S = 2.0
 """Between two looks for jobs that the frontier has lost, and samples: there may be no control worker for these."""
 PAUSE_S = 3.0
@@ -201,6 +204,7 @@ def _watch(
     stopped: Callable[[], bool],
 ) -> JobStatus:
     lookout, parts, before = Lookout(platform), Parts(platform, job, spec), -1
+    long_from = time.monotonic() + SHORT_S
     while True:
         lookout.look()
         parts.tend()
@@ -224,7 +228,7 @@ def _watch(
                 outage.end()
             return status
         crew.check()
-        time.sleep(POLL_S)
+        time.sleep(FIRST_POLL_S if time.monotonic() < long_from else POLL_S)
 
 
 def _look(platform: Platform, job: str, spec: JobSpec, crew: Crew) -> tuple[JobStatus, str]:

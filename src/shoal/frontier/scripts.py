@@ -9,8 +9,9 @@ given here has its retries switched off (`connect`), and the caller decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from hashlib import sha1
 from importlib.resources import files
 from typing import Any
@@ -113,14 +114,25 @@ def source(name: str) -> str:
     return _KEY_NAME.sub(lambda line: line[0] if text.count(f"{line[1]}(") > 1 else "", text)
 
 
+@cache
+def texts() -> Mapping[str, str]:
+    """Of all operations, by name; put together once in a process, which has several callers of them."""
+    return {name: source(name) for name in OPERATIONS}
+
+
+@cache
+def _shas() -> Mapping[str, str]:
+    return {name: sha1(text.encode(), usedforsecurity=False).hexdigest() for name, text in texts().items()}
+
+
 class Scripts:
     """Calls operations by name on one Redis."""
 
     def __init__(self, client: redis.Redis, prefix: str) -> None:
         self._client = client
         self._prefix = prefix
-        self._text = {name: source(name) for name in OPERATIONS}
-        self._sha = {name: sha1(text.encode(), usedforsecurity=False).hexdigest() for name, text in self._text.items()}
+        self._text = texts()
+        self._sha = _shas()
 
     def call(self, name: str, args: Sequence[Arg]) -> Any:
         """Run one operation; loads its text when the server does not know it (yet, or any more)."""

@@ -22,12 +22,17 @@ VISIBILITY_TIMEOUT_S = 3600
 """Far above the length of a slice: an unacknowledged ring is delivered again after this."""
 SOCKET_TIMEOUT_S = 5
 """Far above the second for which the transport waits in Redis; a connection that is silent for longer is dead."""
+BRIEF_WAIT_S = 0.1
+"""For which the transport waits in Redis where somebody waits for it."""
 DOOR = "door"
 """The transport option that has the door of a worker; without it nobody is judged, and nobody takes messages."""
 
 
-def make_app(urls: RedisUrls, door: Door | None = None) -> Celery:
-    """A Celery application on these databases; who takes messages has a door for them."""
+def make_app(urls: RedisUrls, door: Door | None = None, *, brief: bool = False) -> Celery:
+    """A Celery application on these databases; who takes messages has a door for them.
+
+    `brief`: it belongs to a command, whose user waits for its end; and who stops lets his last wait in Redis end first.
+    """
     app = Celery("shoal", broker=urls.broker, backend=urls.results, set_as_current=False)
     exchange = Exchange("shoal")
     app.conf.update(
@@ -55,6 +60,7 @@ def make_app(urls: RedisUrls, door: Door | None = None) -> Celery:
             "socket_connect_timeout": 3,
             "socket_timeout": SOCKET_TIMEOUT_S,
             "socket_keepalive": True,
+            **({"polling_interval": BRIEF_WAIT_S} if brief else {}),
             **_with_door(door),
         },
         worker_proc_alive_timeout=30,

@@ -7,7 +7,6 @@ when they are fetched.
 from __future__ import annotations
 
 import asyncio
-import select
 import time
 
 import structlog
@@ -92,5 +91,5 @@ class _Watch:
         if now - self._looked_at >= MARK_S / 10:
             self._looked_at = now
             self._mark.make()
-            self.cut = bool(select.select([self._lifeline.fileno()], [], [], 0)[0])
+            self.cut = self._lifeline.is_cut
         return self.cut or now >= self._until

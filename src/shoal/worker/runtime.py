@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -72,6 +73,11 @@ class Lifeline:
     def cut(self) -> None:
         """In the main process: everybody stops."""
         self.adopt()
+
+    @property
+    def is_cut(self) -> bool:
+        """In a child: does the worker stop, or is it gone?"""
+        return bool(select.select([self._read], [], [], 0)[0])
 
     def fileno(self) -> int:
         """Readable once the line is cut."""

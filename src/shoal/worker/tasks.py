@@ -41,6 +41,7 @@ from shoal.worker.app import PARTS_TASK, SLICE_TASK, TICK_TASK, make_app
 from shoal.worker.beat import Beat
 from shoal.worker.door import Door
 from shoal.worker.doorbell import REQUEST_ID, Doorbell
+from shoal.worker.ending import end_with_the_pool, notice_at_once
 from shoal.worker.extracting import Extracting
 from shoal.worker.grace import Grace
 from shoal.worker.marks import Deeds, Mark, Marks
@@ -63,7 +64,7 @@ class Worker:
         self._settings = settings
         self._life = life
         self._door = Door()
-        self._app = make_app(redis_urls(settings), self._door)
+        self._app = make_app(redis_urls(settings), self._door, brief=settings.parent is not None)
         self._lifeline = Lifeline()
         self._platform: Platform | None = None
         self._runtime: Runtime | None = None
@@ -94,6 +95,7 @@ class Worker:
             without_gossip=True,
         )
         self._pool.worker = worker
+        end_with_the_pool()
         calm_collector()
         try:
             worker.start()
@@ -187,9 +189,11 @@ class Worker:
         self._lifeline.adopt()
         die_with_parent()  # Celery's children do not always notice that their main process was killed
 
-    def _on_child_end(self, **_: Any) -> None:
+    def _on_child_end(self, exitcode: int | None = None, **_: Any) -> None:
         self._close()
         flush_logs()
+        if self._lifeline.is_cut:  # else Celery tells the main process first, and gives it a second to listen
+            os._exit(exitcode or 0)
 
     # --- in the main process ------------------------------------------------------------------------------------
 
@@ -198,6 +202,8 @@ class Worker:
         if self._ready:
             return
         self._ready = True
+        if hub := getattr(self._pool.worker, "hub", None):
+            notice_at_once(hub, self._lifeline.fileno())
         self._life.ready()
         self._pulse.start()
         if self._ticks:
