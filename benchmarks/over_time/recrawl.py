@@ -20,7 +20,7 @@ from benchmarks.result import Row
 from benchmarks.server import REPOSITORY
 
 PAGES, QUICK_PAGES = 5_000, 200
-ROUNDS = 3
+ROUNDS = 7
 FIELDS = {"title": "h1", "trail": ".trail", "first": "article p", "children[]": ".children h3"}
 FASTER, MOST_BYTES = 2.0, 5.0
 

@@ -49,6 +49,7 @@ from shoal.worker.memory import own_mb
 from shoal.worker.pulse import Pool, Pulse
 from shoal.worker.runtime import Lifeline, Runtime
 from shoal.worker.supervisor import RECYCLED, STALLED, Life
+from shoal.worker.threads import take_turns_often
 from shoal.worker.ticks import Ticks
 
 log = structlog.get_logger()
@@ -96,6 +97,7 @@ class Worker:
         )
         self._pool.worker = worker
         end_with_the_pool()
+        take_turns_often()
         calm_collector()
         try:
             worker.start()
