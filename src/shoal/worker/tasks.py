@@ -200,12 +200,12 @@ class Worker:
     # --- in the main process ------------------------------------------------------------------------------------
 
     def _on_ready(self, **_: Any) -> None:
-        """Also after each time that the connection to the broker was lost."""
+        """Also after each time that the connection to the broker was lost, and with it all that the loop looks at."""
+        if (hub := getattr(self._pool.worker, "hub", None)) and not self._stopped:
+            notice_at_once(hub, self._lifeline.fileno())
         if self._ready:
             return
         self._ready = True
-        if hub := getattr(self._pool.worker, "hub", None):
-            notice_at_once(hub, self._lifeline.fileno())
         self._life.ready()
         self._pulse.start()
         if self._ticks:
