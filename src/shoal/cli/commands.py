@@ -190,6 +190,10 @@ class Commands(TyperGroup):
         self._imported = _Imported()
         self.commands = cast(Any, self._imported)
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """None for what is no command; what goes wrong while one is imported is raised as it is."""
+        return self.commands[cmd_name] if cmd_name in _BY_NAME else None
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """A line of each."""
         with self._imported.outlined():

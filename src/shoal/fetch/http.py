@@ -19,7 +19,7 @@ from shoal.errors import FetchError
 from shoal.fetch.answers import MAX_HEAD_BYTES
 from shoal.fetch.budget import SMALL_BODY, Budget
 from shoal.fetch.guard import Guard
-from shoal.fetch.outcomes import FAILURES, classify
+from shoal.fetch.outcomes import FAILURES, classify, without_frames
 from shoal.fetch.port import FetchLimits, Response
 from shoal.fetch.proxied import (
     WANTS_LOGIN,
@@ -80,7 +80,7 @@ class HttpClient:
                 session = self._session_for_local() if local else self._session
                 return await self._get(session, url, headers, limits, passage, deadline)
         except FAILURES as exc:
-            raise classify(exc, answered=passage.answered) from exc
+            raise classify(exc, answered=passage.answered) from without_frames(exc)
 
     async def post(self, url: Url, headers: Mapping[str, str], body: bytes, limits: FetchLimits) -> Response:
         """POST to one URL, never through a proxy; follows nothing, and takes the beginning of the answer only.
@@ -106,7 +106,7 @@ class HttpClient:
                     elapsed = timedelta(seconds=time.perf_counter() - started)
                     return Response(url, answer.status, answer.reason or "", answer.raw_headers, said, elapsed)
         except FAILURES as exc:
-            raise classify(exc, answered=passage.answered) from exc
+            raise classify(exc, answered=passage.answered) from without_frames(exc)
 
     async def check(self, url: Url, *, local: bool = False) -> None:
         """Raise FetchError when the host may not be asked; a name that leads nowhere is none of this."""
@@ -143,7 +143,7 @@ class HttpClient:
                     response = await self._get(session, url, sent, limits, passage, deadline, options)
         except (*FAILURES, *WAY_ERRORS) as exc:
             error = blame(exc, passage, proxy, url) or classify(exc, answered=passage.answered)
-            raise error from exc
+            raise error from without_frames(exc)
         if response.status == WANTS_LOGIN and carries_openly(proxy, url):
             raise refusal(proxy)
         return response

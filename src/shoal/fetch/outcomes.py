@@ -53,6 +53,18 @@ def classify(exc: BaseException, *, answered: bool = False) -> FetchError:
     return FetchError("internal_error", f"{type(exc).__name__}: {exc}")
 
 
+def without_frames(exc: BaseException) -> BaseException:
+    """The same, without the frames that it came through.
+
+    aiohttp keeps what it has raised in its stream, and those frames keep the stream, with all that has come of the
+    body: a cycle, which would stay until somebody looks for cycles.
+    """
+    each: BaseException | None = exc
+    while each is not None:
+        each.__traceback__, each = None, each.__cause__ or each.__context__
+    return exc
+
+
 def row_of(kind: type[BaseException]) -> type[BaseException] | None:
     """The row of the table that decides about exceptions of a class."""
     return next((row for row, _ in _REASONS if issubclass(kind, row)), None)

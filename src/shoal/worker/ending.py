@@ -1,4 +1,4 @@
-"""A stop that takes as long as what is under way, and no longer: Celery alone rests for a second here and there."""
+"""A stop that takes hardly longer than what is under way: Celery alone rests for a second here and there."""
 
 # Celery has no type hints: what it gives is unknown to the checker in this file only.
 # pyright: reportUnknownMemberType=false

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import socket
 import struct
 import time
+import tracemalloc
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TypeVar
 
@@ -447,6 +449,34 @@ def test_a_packed_body_counts_as_it_is_on_the_wire() -> None:
 )
 def test_what_goes_wrong_on_the_wire_has_a_reason(script: Script, reason: str) -> None:
     assert failure(script).reason == reason
+
+
+@pytest.mark.parametrize(
+    "start", [HEAD + b"Content-Length: 200000\r\n\r\n", CHUNKED + b"30d40\r\n"], ids=["counted", "chunked"]
+)
+def test_what_came_of_bodies_that_were_cut_off_is_not_kept_until_somebody_looks_for_cycles(start: bytes) -> None:
+    part, times = b"x" * 100_000, 20
+    limits = replace(PATIENT, max_body=200_000)
+
+    async def main() -> int:
+        async with scripted(says(start + part, close=True)) as peer:
+            client = HttpClient("Shoal-Test/1.0", guard_of_loopback())
+            try:
+                for _ in range(times):
+                    with suppress(FetchError):
+                        await client.fetch(peer.url(), {}, limits)
+                return tracemalloc.get_traced_memory()[0]
+            finally:
+                await client.close()
+
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        assert run(main()) < times * len(part) / 4
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 def headers(count: int, size: int) -> bytes:

@@ -87,6 +87,7 @@ const LONGEST_PAUSE_S = 5;
  * `failed` hears of what the view can say; of an API that is away the frame tells.
  */
 export function again(seconds, signal, work, failed) {
+  if (signal.aborted) return Promise.resolve();
   let timer = 0, busy = false;
   const round = async () => {
     clearTimeout(timer);

@@ -87,10 +87,7 @@ const filters = (wanted, by, change, sorted, error) => h("div.push",
 
 function page(view, before, sort, onSort) {
   const { data, more, cursor } = view.found, from = before.length * ROWS;
-  const changed = (job) => {
-    view.found.data = data.map((one) => (one.id === job.id ? job : one));
-    view.draw();
-  };
+  const changed = (job) => view.take({ ...view.found, data: view.found.data.map((one) => (one.id === job.id ? job : one)) });
   return card(
     table(jobColumns(changed), data, {
       caption: `Jobs ${number(from + 1)} to ${number(from + data.length)}${more ? ", and more" : ""}`, sort, onSort, empty: "No such job.",

@@ -44,7 +44,11 @@ export async function live(root, { signal, every, load, head: above = () => null
     async look() {
       const mine = ++turn;
       const found = await load(view);
-      if (mine !== turn) return;
+      if (mine === turn) view.take(found);
+    },
+    /** What was found, whatever a look that is under way will find. */
+    take(found) {
+      turn += 1;
       Object.assign(view, { found, error: null });
       view.draw();
     },

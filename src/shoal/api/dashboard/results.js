@@ -14,8 +14,7 @@ function listing(body, { signal, get }, path, wanted, above, drawn) {
   const further = async (view) => {
     const found = await get(path, { ...wanted, limit: ROWS, cursor: view.found.cursor });
     gone = true;
-    view.found = { ...found, data: [...view.found.data, ...found.data] };
-    view.draw();
+    view.take({ ...found, data: [...view.found.data, ...found.data] });
   };
   return live(body, {
     signal, every: 5, head: above,
