@@ -91,6 +91,17 @@ def test_a_rate_is_changed_in_the_list_by_the_keyboard_alone(desk: Desk, windows
     expect(shown.get_by_role("dialog")).to_have_count(0)
 
 
+def test_a_list_that_is_left_while_it_asks_does_not_go_on_looking(desk: Desk, windows: Windows) -> None:
+    job = desk.submit(open=True)
+    shown = windows.open()
+    shown.route("**/extractions", lambda _: None)  # never answered
+    with shown.expect_request("**/extractions"):
+        shown.goto(f"/#/jobs/{job}/items")
+    shown.goto("/#/new")
+    expect(shown.get_by_role("button", name="Submit the job")).to_be_visible()
+    assert shown.evaluate("async () => (await import('/ui/api.js')).pulse.wanted") == 0
+
+
 # --- forms -----------------------------------------------------------------------------------------------------------
 
 
