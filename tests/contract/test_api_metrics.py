@@ -219,5 +219,7 @@ def test_the_number_of_labels_is_bounded_whatever_the_web_does(desk: Desk) -> No
     assert len(found["shoal_outcomes_total"]) <= 200
     assert len(found["shoal_host_hold_seconds"]) == 20
     assert found["shoal_host_hold_seconds"][0][0] == {"host": "h99.example"}
-    assert sum(map(len, found.values())) < 2_000
+    web = {name: samples for name, samples in found.items() if not name.startswith("shoal_api_")}
+    assert len(web) > 20
+    assert sum(map(len, web.values())) < 2_000  # the others are counted by route, and come from other tests as well
     assert "evil" not in str(found)
