@@ -38,7 +38,7 @@ chaos: .venv/dev.stamp  ## the long version of the fault tests, and 20 runs of t
 	$(BIN)/shoal drill --runs 20 --seed 1
 
 requirements: .venv/dev.stamp  ## renew the pinned, hashed requirements
-	cd requirements && for name in run dev bench; do \
+	cd requirements && for name in run dev bench fleet browser; do \
 	  ../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-emit-find-links --no-annotate --no-header --upgrade $$name.in -o $$name.txt; done
 
