@@ -35,7 +35,7 @@ def _drawn() -> list[str]:
     return [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
 
 
-def _documented() -> set[str]:
+def documented_metrics() -> set[str]:
     return {plain(name) for name, *_ in table(METRICS, "metric", "type")}
 
 
@@ -48,23 +48,23 @@ def _promtool() -> str:
     return found or lack("there is no promtool (scripts/get-services gets it on Debian)")
 
 
-def _run(*args: str | Path) -> None:
+def run_promtool(*args: str | Path) -> None:
     done = subprocess.run([_promtool(), *args], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_rules_and_dashboard_use_metrics_that_the_guide_names() -> None:
     used = {name for expression in (*_rules().values(), *_drawn()) for name in _used(expression)}
-    assert used - _documented() == set()
+    assert used - documented_metrics() == set()
 
 
 def test_series_of_the_rules_tests_are_metrics_that_the_guide_names() -> None:
     series = [each["series"] for case in _read(CASES)["tests"] for each in case["input_series"]]
-    assert {name for text in series for name in _used(text)} - _documented() == set()
+    assert {name for text in series for name in _used(text)} - documented_metrics() == set()
 
 
 def test_the_dashboard_shows_every_metric() -> None:
-    assert _documented() - {name for expression in _drawn() for name in _used(expression)} == set()
+    assert documented_metrics() - {name for expression in _drawn() for name in _used(expression)} == set()
 
 
 def test_the_guide_has_every_alert() -> None:
@@ -78,15 +78,19 @@ def test_every_alert_is_tried_where_it_fires_and_where_it_must_not() -> None:
 
 
 def test_every_alert_fires_when_it_must_and_only_then() -> None:
-    _run("test", "rules", CASES)
+    run_promtool("test", "rules", CASES)
 
 
 def test_prometheus_takes_its_configuration() -> None:
-    _run("check", "config", DEPLOY / "prometheus" / "prometheus.yml")
+    run_promtool("check", "config", DEPLOY / "prometheus" / "prometheus.yml")
+
+
+def test_prometheus_takes_the_one_of_compose() -> None:
+    run_promtool("check", "config", "--syntax-only", DEPLOY / "compose" / "prometheus.yml")
 
 
 def test_prometheus_understands_what_the_dashboard_asks(tmp_path: Path) -> None:
     queries = [expression.replace("$__rate_interval", "5m") for expression in _drawn()]
     rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(queries)]
     (tmp_path / "queries.yml").write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
-    _run("check", "rules", tmp_path / "queries.yml")
+    run_promtool("check", "rules", tmp_path / "queries.yml")
