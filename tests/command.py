@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from tests.forks import forks
+from tests.forks import forks, mark_of
 from tests.guards import HERE
 from tests.waiting import wait_until
 
@@ -124,7 +124,8 @@ def _belongs(process: psutil.Process, home: str) -> bool:
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
-        return home in " ".join(process.cmdline()) or process.environ().get("SHOAL_HOME") == home
+        named = process.name() == mark_of(home) or home in " ".join(process.cmdline())
+        return named or process.environ().get("SHOAL_HOME") == home
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return False
 

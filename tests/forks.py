@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 from functools import cache
+from hashlib import sha1
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, cast
@@ -45,6 +46,8 @@ MODULES = (
 )
 """What commands import when they need it."""
 REQUEST_BYTES = 1 << 20
+COMM = Path("/proc/self/comm")
+"""The name of this process; its file on Linux."""
 THREADS_END_S = 0.1
 FILES = 256
 """As many as a command may have open when it starts its worker."""
@@ -175,7 +178,8 @@ class ForkedChild(subprocess.Popen[bytes]):
 def start_child(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
     """`python -m shoal.worker` by a fork, while that is the same; otherwise in full."""
     environment: dict[str, str] = options["env"]
-    if command[1:] != ["-m", "shoal.worker"] or "SHOAL_SPIDERS" in environment or not _is_alone():
+    plain = command[1:] == ["-m", "shoal.worker"] and "SHOAL_SPIDERS" not in environment and COMM.exists()
+    if not plain or not _is_alone():
         return cast("subprocess.Popen[bytes]", subprocess.Popen(command, **options))
     sys.stdout.flush()
     sys.stderr.flush()
@@ -190,6 +194,11 @@ def start_child(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
         code = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
     finally:
         os._exit(code)
+
+
+def mark_of(home: str) -> str:
+    """The name of forked workers of a home, by which they are found: their arguments and variables are the fork's."""
+    return f"w{sha1(home.encode()).hexdigest()[:12]}"
 
 
 def _is_alone() -> bool:
@@ -213,6 +222,7 @@ def _become_child(environment: dict[str, str], log: int) -> None:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     os.environ.clear()
     os.environ.update(environment)
+    COMM.write_text(mark_of(environment["SHOAL_HOME"]))
     structlog.reset_defaults()
     sys.argv[1:] = []
 

@@ -7,11 +7,12 @@ import subprocess
 import psutil
 
 from tests.command import Shoal
+from tests.forks import mark_of
 
 
 def worker_processes(shoal: Shoal) -> list[psutil.Process]:
     """Workers of a home: those that take messages, and those that they have started to fetch pages."""
-    return [process for process in shoal.processes() if _is_worker(process)]
+    return [process for process in shoal.processes() if _is_worker(process, mark_of(str(shoal.home)))]
 
 
 def pool_processes(shoal: Shoal) -> list[psutil.Process]:
@@ -30,9 +31,9 @@ def kill_whole(worker: subprocess.Popen[str]) -> None:
         process.kill()
 
 
-def _is_worker(process: psutil.Process) -> bool:
+def _is_worker(process: psutil.Process, mark: str) -> bool:
     try:
-        words = process.cmdline()
+        words, named = process.cmdline(), process.name() == mark
     except psutil.NoSuchProcess:  # it has just ended
         return False
-    return any(word.startswith("shoal.worker") for word in words) or words[-2:] == ["shoal", "worker"]
+    return named or any(word.startswith("shoal.worker") for word in words) or words[-2:] == ["shoal", "worker"]
