@@ -35,6 +35,7 @@ MODULES = (
     *sorted({f"shoal.cli.{entry.place.partition(':')[0]}" for entries in PANELS.values() for entry in entries}),
     *(
         "shoal.cli.main",
+        "shoal.doctor.checkup",
         "shoal.observe",
         "shoal.wiring",
         "shoal.worker.app",

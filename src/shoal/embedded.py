@@ -131,9 +131,8 @@ def _ensure(folder: Path, socket: Path) -> None:
 def _silent(folder: Path) -> str:
     """What to do about a server that runs and does not answer."""
     what = f"the embedded Redis under {folder} runs and does not answer"
-    try:
-        pid = int((folder / PID_FILE).read_text())
-    except (OSError, ValueError):
+    pid = server_process(folder.parent)
+    if pid is None:
         return f"{what}: is it frozen?"
     return (
         f"{what}: it is process {pid}\nIf it is frozen: kill -CONT {pid}\n"
@@ -156,16 +155,41 @@ def _share(path: Path, deadline: float) -> IO[str]:
 
 
 def _socket_path(folder: Path) -> Path:
-    path = folder / "redis.sock"
-    if len(str(path).encode()) <= _MAX_SOCKET_PATH:
+    path = _socket_place(folder)
+    private = path.parent
+    if private == folder:
         return path
-    short = hashlib.blake2b(str(folder).encode(), digest_size=8).hexdigest()
-    private = Path(tempfile.gettempdir()) / f"shoal-{os.getuid()}-{short}"
     private.mkdir(mode=0o700, exist_ok=True)
     found = private.lstat()
     if found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise RedisUnavailable(f"{private} belongs to somebody else; remove it, or set SHOAL_HOME to a shorter path")
-    return private / "redis.sock"
+    return path
+
+
+def _socket_place(folder: Path) -> Path:
+    path = folder / "redis.sock"
+    if len(str(path).encode()) <= _MAX_SOCKET_PATH:
+        return path
+    short = hashlib.blake2b(str(folder).encode(), digest_size=8).hexdigest()
+    return Path(tempfile.gettempdir()) / f"shoal-{os.getuid()}-{short}" / "redis.sock"
+
+
+def running_url(home: Path) -> str | None:
+    """Of the embedded server, if one runs, or is said to; nothing is started."""
+    folder = home / "redis"
+    url = f"unix://{_socket_place(folder)}"
+    try:
+        return url if guardian.is_present(_pid_file(folder)) or answers(url) else None
+    except OSError:  # a home that is none
+        return None
+
+
+def server_process(home: Path) -> int | None:
+    """The process of the embedded server, as it has written it down."""
+    try:
+        return int((home / "redis" / PID_FILE).read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def _start(folder: Path, socket: Path) -> None:

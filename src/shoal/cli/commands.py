@@ -170,6 +170,11 @@ PANELS: dict[str, tuple[Entry, ...]] = {
             "and asks.",
         ),
         Entry(
+            "doctor",
+            "doctor:doctor",
+            "Look for what is wrong: settings, Redis, broker, workers, database, disks, browser, network, clocks.",
+        ),
+        Entry(
             "drill",
             "drill:drill",
             "Crawl a local site while workers, Redis and the database are killed, frozen and locked; then count "

@@ -48,14 +48,15 @@ _PASSING = ("MISCONF", "READONLY", "BUSY", "LOADING", "NOREPLICAS", "CLUSTERDOWN
 _PLACE = re.compile(r",? *script: [0-9a-f]{40}.*", re.DOTALL)
 
 
-def connect(url: str, *, timeout_s: float = 10.0) -> redis.Redis:
+def connect(url: str, *, timeout_s: float = 10.0, texts: bool = True) -> redis.Redis:
     """A client for short commands: no hidden retries, every wait with a deadline.
 
-    And no hidden PING, which a Redis refuses whose disk is full: it could not even be asked what is wrong.
+    And no hidden PING, which a Redis refuses whose disk is full: it could not even be asked what is wrong. Without
+    `texts` answers are bytes, for what strangers may have written.
     """
     return redis.Redis.from_url(
         url,
-        decode_responses=True,
+        decode_responses=texts,
         socket_timeout=timeout_s,
         socket_connect_timeout=timeout_s,
         retry=Retry(NoBackoff(), 0),

@@ -34,14 +34,14 @@ MIGRATION_LOCK = 5_440_015
 
 def open_database(url: str, *, durable: bool = False) -> Engine:
     """An engine whose schema is current; `durable` waits for the disk at each commit, as PostgreSQL always does."""
-    engine = _engine(url, many=durable)
+    engine = make_engine(url, many=durable)
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
         if durable:
             event.listen(engine, "connect", _wait_for_the_disk)
     try:
         with engine.connect() as connection:
-            current = _revision(connection) == HEAD
+            current = revision_of(connection) == HEAD
         if not current:
             _migrate(engine)
     except StoreUnavailable:
@@ -49,11 +49,12 @@ def open_database(url: str, *, durable: bool = False) -> Engine:
         raise
     except (SQLAlchemyError, sqlite3.Error, OSError) as exc:
         engine.dispose()
-        raise StoreUnavailable(f"cannot open the database {_shown(engine)}: {_cause(exc)}") from exc
+        raise StoreUnavailable(f"cannot open the database {_shown(engine)}: {cause_of(exc)}") from exc
     return engine
 
 
-def _engine(url: str, *, many: bool) -> Engine:
+def make_engine(url: str, *, many: bool = False) -> Engine:
+    """An engine that nothing was asked of yet; `many`: for many threads."""
     try:
         chosen = _read_url(url)
         local = chosen.drivername.startswith("sqlite")
@@ -105,7 +106,8 @@ def _wait_for_the_disk(connection: sqlite3.Connection, _record: object) -> None:
     connection.execute("PRAGMA synchronous=FULL")
 
 
-def _revision(connection: Connection) -> str | None:
+def revision_of(connection: Connection) -> str | None:
+    """Of the schema; None: there is none of ours."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
@@ -121,7 +123,7 @@ def _migrate(engine: Engine) -> None:
     with _one_at_a_time(engine), engine.begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
-        found = _revision(connection)
+        found = revision_of(connection)
         if found != HEAD:
             config.attributes["connection"] = connection
             try:
@@ -148,5 +150,6 @@ def _shown(engine: Engine) -> str:
     return without_parameters(engine.url.render_as_string(hide_password=True))
 
 
-def _cause(exc: BaseException) -> str:
+def cause_of(exc: BaseException) -> str:
+    """What the database has said, without secrets."""
     return without_secrets(str(getattr(exc, "orig", None) or exc))

@@ -1,0 +1,1 @@
+"""What is wrong with an installation, what that means, and the command that mends it."""

@@ -1,0 +1,180 @@
+"""The broker against those who take from it: strange messages, other applications, workers that listen elsewhere."""
+
+# redis-py's hints leave gaps: what falls into them is unknown to the checker in this file only.
+# pyright: reportUnknownMemberType=false
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+import redis
+
+from shoal.core.fleet import WorkerBeat
+from shoal.core.model import CONTROL_QUEUE
+from shoal.doctor.finding import Area, Finding, Kind, Level, well
+from shoal.doctor.ground import Ground, NotLooked, database_number, redis_cli
+from shoal.redis_url import redis_of
+from shoal.settings import SERVED_QUEUES
+from shoal.worker.door import MAX_BYTES, Door
+
+LOOKED_AT = 20
+"""Messages of each queue: those that are taken next."""
+ROUNDS, KEYS_A_ROUND = 50, 1_000
+"""A broker has a few dozen keys; another one's database may have millions."""
+BINDING = "_kombu.binding."
+OURS = ("shoal", "celery.pidbox", "celeryev", "reply.celery.pidbox")
+"""Exchanges of Shoal's, and of Celery's remote control."""
+STOLEN_AFTER = "the shortest visibility_timeout of all applications on a broker holds for each of them"
+
+UNREGISTERED = Kind(
+    "unregistered_task", Area.BROKER, Level.ERROR,
+    "Another application sends its tasks into Shoal's queues: workers drop them, and its own never get them. Celery "
+    "calls it 'Received unregistered task'.",
+    "{cli} -n {number} client list",
+)  # fmt: skip
+NOT_JSON = Kind(
+    "strange_message", Area.BROKER, Level.ERROR,
+    "Workers take JSON doorbells and drop the rest: pickle, YAML, other shapes. Somebody else writes to this broker.",
+    "{cli} -n {number} client list",
+)  # fmt: skip
+REFUSED = Kind(
+    "messages_refused", Area.BROKER, Level.WARNING,
+    "Workers have dropped messages that were none of Shoal's: somebody else writes, or wrote, to this broker.",
+    "{cli} -n {number} client list",
+)  # fmt: skip
+OTHER_APP = Kind(
+    "shared_broker", Area.BROKER, Level.WARNING,
+    f"Two Celery applications in one database take each other's messages, and {STOLEN_AFTER}.",
+    "export SHOAL_BROKER_URL={free}",
+)  # fmt: skip
+ELSEWHERE = Kind(
+    "other_broker", Area.BROKER, Level.ERROR,
+    "These workers listen to another broker than the one that is rung here: work is found late, by their own looks.",
+    "export SHOAL_BROKER_URL=URL && shoal worker",
+)  # fmt: skip
+
+
+def messages(ground: Ground) -> Iterator[Finding]:
+    """Are the next messages of each queue ours?"""
+    with ground.broker(texts=False) as client:
+        found = {queue: _next(client, queue) for queue in SERVED_QUEUES}
+        lengths = {queue: client.llen(queue) for queue in SERVED_QUEUES}
+    names = _names(ground)
+    strange = list(_strange(found, names))
+    yield from strange
+    if not strange:
+        waiting = sum(lengths.values())
+        yield well(Area.BROKER, f"{waiting} messages wait in Shoal's queues" if waiting else "no message waits")
+
+
+def _next(client: redis.Redis, queue: str) -> list[bytes]:
+    """Those at the end that workers take from."""
+    return cast("list[bytes]", client.lrange(queue, -LOOKED_AT, -1))
+
+
+def _strange(found: dict[str, list[bytes]], names: dict[str, object]) -> Iterator[Finding]:
+    for queue, raws in found.items():
+        tasks, reasons = judge(raws)
+        for task, times in tasks.items():
+            yield UNREGISTERED.found(f"{queue} has {times} messages of the task {task!r}, which Shoal has not", names)
+        if reasons:
+            told = ", ".join(f"{times} {reason}" for reason, times in reasons.items())
+            yield NOT_JSON.found(f"{queue} has messages that are none of Shoal's: {told}", names)
+
+
+def judge(raws: Iterable[bytes]) -> tuple[Counter[str], Counter[str]]:
+    """Strange tasks, and other messages that a worker would refuse by reason; as the worker's own door judges them."""
+    tasks, reasons, door = Counter[str](), Counter[str](), Door()
+    for raw in raws:
+        if not door.admits_ring(raw):
+            (reason,) = door.take()
+            if reason == "unknown_task":
+                tasks[_task(raw)] += 1
+            else:
+                reasons[reason] += 1
+    return tasks, reasons
+
+
+def _task(raw: bytes) -> str:
+    """The door has read it already."""
+    headers: dict[str, Any] = json.loads(raw[:MAX_BYTES])["headers"]
+    return str(headers["task"])[:100]
+
+
+def refusals(ground: Ground) -> Iterator[Finding]:
+    """What workers have dropped."""
+    with ground.watch() as watch:
+        refused = {name.partition(":")[2]: n for name, n in watch.stats().items() if name.startswith("refused:")}
+    if refused:
+        told = ", ".join(f"{times} {reason}" for reason, times in sorted(refused.items()))
+        yield REFUSED.found(f"workers have refused messages: {told}", _names(ground))
+
+
+def applications(ground: Ground) -> Iterator[Finding]:
+    """Who else uses the broker's database?"""
+    with ground.broker() as client:
+        exchanges = {key.removeprefix(BINDING) for key in _bindings(client)} - set(OURS)
+        strays = sorted(exchanges)
+        waiting = {name: client.llen(name) for name in strays if client.type(name) == "list"}
+    for name in strays:
+        much = f", with {waiting[name]} messages that no worker of Shoal's takes" if waiting.get(name) else ""
+        yield OTHER_APP.found(f"another Celery application is there: its exchange {name!r}{much}", free=_free(ground))
+
+
+def _bindings(client: redis.Redis) -> set[str]:
+    found, cursor = set[str](), 0
+    for _ in range(ROUNDS):
+        cursor, keys = cast("tuple[int, list[str]]", client.scan(cursor, match=f"{BINDING}*", count=KEYS_A_ROUND))
+        found.update(keys)
+        if not cursor:
+            break
+    return found
+
+
+def listeners(ground: Ground) -> Iterator[Finding]:
+    """Do the workers that live listen to this broker?"""
+    with ground.watch() as watch:
+        workers = watch.workers()
+    if not workers:
+        return
+    with ground.broker() as client:
+        bound = cast("set[str]", client.smembers(f"{BINDING}celery.pidbox"))
+    deaf = unheard(workers, bound)
+    for worker in deaf:
+        yield ELSEWHERE.found(f"worker {worker.name} has never been at this broker")
+    if not deaf:
+        yield well(Area.BROKER, f"all workers ({len(workers)}) listen to it")
+
+
+def unheard(workers: Iterable[WorkerBeat], bound: Iterable[str]) -> list[WorkerBeat]:
+    """Workers that have declared no mailbox for remote control there; each does when it connects."""
+    names = {binding.rpartition("\x06\x16")[2].removesuffix(".celery.pidbox") for binding in bound}
+    return [worker for worker in workers if node_of(worker) not in names]
+
+
+def node_of(worker: WorkerBeat) -> str:
+    """What Celery calls it: by what it does, and where."""
+    does = CONTROL_QUEUE if set(worker.queues) == {CONTROL_QUEUE} else "worker"
+    return f"{does}@{worker.name.rpartition(':')[0]}"
+
+
+def _names(ground: Ground) -> dict[str, object]:
+    url = redis_of(ground.urls.broker) if ground.urls else None
+    if url is None:
+        raise NotLooked("the broker is no Redis")
+    return {"cli": redis_cli(url), "number": database_number(url)}
+
+
+def _free(ground: Ground) -> str:
+    """A database behind the three of ours."""
+    url = redis_of(ground.urls.broker) if ground.urls else None
+    number = database_number(url or "") + 9
+    if url and url.startswith("unix:"):
+        return f"'unix://{url.partition('://')[2].partition('?')[0]}?db={number}'"
+    host = (url or "").partition("://")[2].rpartition("@")[2].partition("/")[0]
+    return f"redis://{host}/{number}"
+
+
+CHECKS = (messages, refusals, applications, listeners)
