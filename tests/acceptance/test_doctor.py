@@ -16,17 +16,21 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-import redis as redis_py
 from celery import Celery
 
 from shoal.core.fleet import WorkerBeat
+from shoal.core.trouble import Need, Trouble
 from shoal.doctor.finding import Level
+from shoal.embedded import hold_embedded, server_process
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.scripts import connect
+from shoal.frontier.troubles import TroubleBoard
 from shoal.redis_url import RedisUrls, redis_of
 from shoal.store.database import open_database
-from tests.command import Done, Shoal, embedded_redis
+from shoal.store.tables import pages
+from tests.command import Done, Shoal
 from tests.s3 import S3
 from tests.servers import running_with, valkey
 from tests.small_disk import fill, small_disk
@@ -190,16 +194,14 @@ def test_a_redis_that_does_not_answer_holds_nothing_up_for_long(shoal: Shoal) ->
 
 
 def test_an_embedded_redis_that_is_frozen_is_told_with_its_process(shoal: Shoal) -> None:
-    with shoal.running("worker", "--queues", "control", "--log-level", "error"):
-        wait_until(lambda: (shoal.home / "redis" / "redis.pid").exists(), within=WITHIN)
-        wait_until(lambda: "redis" in shoal.run("doctor", HERE).out, within=WITHIN)
-        server = embedded_redis(shoal)
-        server.suspend()
-        try:
-            finding = found(shoal, "redis_silent")
-        finally:
-            server.resume()
-    assert finding["mend"] == f"kill -CONT {server.pid}"
+    hold = hold_embedded(shoal.home)
+    server = psutil.Process(server_process(shoal.home))
+    server.suspend()
+    try:
+        assert found(shoal, "redis_silent")["mend"] == f"kill -CONT {server.pid}"
+    finally:
+        server.resume()
+        hold.release()
 
 
 def test_a_wrong_password_and_missing_rights_are_told(shoal: Shoal, tmp_path: Path) -> None:
@@ -244,6 +246,7 @@ def test_a_replica_and_a_full_disk_are_told(shoal: Shoal) -> None:
         client.bgsave()
         wait_until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err", within=WITHIN)
         assert found(shoal, "redis_disk", SHOAL_REDIS_URL=url)["mend"].startswith("df -h ")
+        client.config_set("save", "")  # or it would not end without a save
 
 
 def test_a_cluster_is_told(shoal: Shoal) -> None:
@@ -254,7 +257,9 @@ def test_a_cluster_is_told(shoal: Shoal) -> None:
 def test_a_redis_that_is_too_old_is_told(shoal: Shoal) -> None:
     """There is none to be had that old: one that says so stands in its place."""
     with _speaking_like("redis_version:6.2.14\r\naof_enabled:1\r\n") as url:
-        finding = found(shoal, "redis_old", SHOAL_REDIS_URL=url)
+        done = with_variables(shoal, SHOAL_REDIS_URL=url).run("doctor", HERE, "--json")
+    (finding,) = (each for each in done.json["findings"] if each["code"] == "redis_old")
+    assert (done.code, finding["level"]) == (1, "error")
     assert "valkey-server" in finding["mend"]
 
 
@@ -275,9 +280,8 @@ def _speaking_like(info: str) -> Generator[str]:
         with peer:
             while asked := peer.recv(65_536):
                 for word in asked.split(b"*")[1:]:
-                    peer.sendall(
-                        told if b"INFO" in word else b"-ERR unknown command\r\n" if b"HELLO" in word else b"+OK\r\n"
-                    )
+                    greeting = b"%1\r\n+proto\r\n:3\r\n" if b"HELLO" in word else b"+OK\r\n"
+                    peer.sendall(told if b"\r\nINFO" in word else greeting)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=serve, args=(listener,), daemon=True).start()
@@ -310,11 +314,15 @@ def test_pickled_messages_are_told_and_not_opened(beside: Shoal, url: str) -> No
     assert "1 not_json" in finding["what"]
 
 
-def test_messages_that_workers_have_dropped_are_told(beside: Shoal, url: str) -> None:
-    frontier = Frontier.at(RedisUrls.of(url).frontier)
-    frontier.count_refused("unknown_task", 3)
-    frontier.close_connections()
-    assert "3 unknown_task" in found(beside, "messages_refused", "warning")["what"]
+def test_messages_that_were_dropped_and_workers_that_died_or_wait_are_told(beside: Shoal, url: str) -> None:
+    with connect(RedisUrls.of(url).frontier) as client:
+        client.hset("shoal:stats", mapping={"refused:unknown_task": 3, "restarts:died": 2})
+        TroubleBoard(client, "shoal").tell("here:7", [Trouble(Need.DATABASE, "the disk is full", 9_000)], {})
+    kinds = {"messages_refused": "warning", "workers_died": "warning", "workers_wait": "error"}
+    refused, died, wait = all_found(beside, kinds)
+    assert "3 unknown_task" in refused["what"]
+    assert died["mend"] == "export SHOAL_CONCURRENCY=1 SHOAL_RECYCLE_MEGABYTES=256"
+    assert "the disk is full" in wait["what"]
 
 
 def test_work_that_nobody_does_and_a_queue_that_nobody_serves_are_told(beside: Shoal, url: str) -> None:
@@ -324,7 +332,7 @@ def test_work_that_nobody_does_and_a_queue_that_nobody_serves_are_told(beside: S
     with living(url, queues=("http.batch", "control")):
         assert found(beside, "unserved_queue")["mend"] == "shoal worker --queues browser.batch"
     other = Shoal(beside.home.parent / "other", beside.extra)
-    other.run("jobs")
+    _database(other)
     assert "SHOAL_DATABASE_URL" in found(other, "other_database")["mend"]
 
 
@@ -443,11 +451,21 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
         assert found(Shoal(disk / "home"), "disk_full")["mend"] == "shoal prune --older-than 30d"
 
 
-def test_an_archive_that_is_gone_is_told(shoal: Shoal) -> None:
+def test_an_archive_that_is_gone_or_shared_or_no_folder_is_told(shoal: Shoal) -> None:
     path = _database(shoal)
-    with store_in(path) as pages:
-        pages.add("k3x9")
+    texts, numbers = ("job", "url", "host", "content_type", "charset"), ("status", "depth", "attempt", "size")
+    times = dict.fromkeys(("fingerprint", "elapsed_ms", "fetched_ms"), 1)
+    engine = open_database(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        row = {**dict.fromkeys(texts, "x"), **dict.fromkeys(numbers, 1), **times, "archive_key": "x/1.warc.gz"}
+        connection.execute(pages.insert().values(row))
+    engine.dispose()
     assert found(shoal, "archive_missing")["mend"] == "export SHOAL_ARCHIVE_DIR=FOLDER"
+    owners = shoal.home / "shared" / ".owners"
+    owners.mkdir(parents=True)
+    for owner in ("one", "other"):
+        (owners / owner).touch()
+    assert found(shoal, "archive_shared", "warning", SHOAL_ARCHIVE_DIR=str(owners.parent))
     (shoal.home / "archive").touch()
     assert found(shoal, "archive_unusable")["mend"].startswith("export SHOAL_ARCHIVE_DIR=")
 

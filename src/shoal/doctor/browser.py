@@ -12,7 +12,7 @@ from shoal.doctor.ground import Ground, NotLooked
 from shoal.errors import InputError
 from shoal.render.lookup import NO_PLAYWRIGHT, find_browser
 
-ANSWER_S = 8.0
+ANSWER_S = 5.0
 QUEUES, BROWSER = "SHOAL_QUEUES", "SHOAL_BROWSER"
 
 MISSING = Kind(

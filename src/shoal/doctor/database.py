@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-WAIT_S = 3.0
+WAIT_S = 2.0
 """For a lock; who works with SQLite holds it for a fraction of a second."""
 SETTLED_MS = 60_000
 """A job that is younger may be on its way from the database to Redis."""
@@ -65,7 +65,7 @@ NEWER = Kind(
 )  # fmt: skip
 NOT_OURS = Kind(
     "database_not_ours", Area.DATABASE, Level.ERROR,
-    "Another program's tables are there, and none of Shoal's: is it the wrong database?",
+    "Another program's tables are there, and none of Shoal's: this is the wrong database.",
     "export SHOAL_DATABASE_URL=postgresql://USER:PASSWORD@HOST/shoal",
 )  # fmt: skip
 ON_NETWORK = Kind(

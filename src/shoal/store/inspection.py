@@ -32,8 +32,11 @@ class Sight:
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file that an SQLite URL names."""
-    parsed = sa.make_url(url)
+    """The file that an SQLite URL names; of a URL that is none, none."""
+    try:
+        parsed = sa.make_url(url)
+    except (SQLAlchemyError, ValueError):
+        return None
     if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
         return None
     return Path(parsed.database or "")

@@ -1,0 +1,1 @@
+"""Findings of `shoal doctor`, without servers."""
