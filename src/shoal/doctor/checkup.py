@@ -78,12 +78,15 @@ def _gather(told: SimpleQueue[tuple[int, list[Finding]]], many: int, deadline: f
 
 
 def _look(check: Check, ground: Ground) -> list[Finding]:
+    """What it has found, also before it failed."""
+    found: list[Finding] = []
     try:
-        return list(check.look(ground))
+        found.extend(check.look(ground))
     except NotLooked as why:
-        return [note(check.area, f"not looked at: {why}")]
+        found.append(note(check.area, f"not looked at: {why}"))
     except Exception as exc:  # noqa: BLE001 - it is told, as a finding
-        return [_of(check, FAILED.found(f"this check failed: {type(exc).__name__}: {gist(exc)}"))]
+        found.append(_of(check, FAILED.found(f"this check failed: {type(exc).__name__}: {gist(exc)}")))
+    return found
 
 
 def _stuck(check: Check) -> Finding:

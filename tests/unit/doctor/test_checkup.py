@@ -24,7 +24,7 @@ def _well(ground: Ground) -> Iterator[Finding]:
 
 def _broken(ground: Ground) -> Iterator[Finding]:
     del ground
-    yield well(Area.REDIS, "this is lost")
+    yield well(Area.REDIS, "found before")
     raise ValueError("a bug: redis://user:hunter2@host")
 
 
@@ -36,7 +36,8 @@ def _nothing(ground: Ground) -> Iterator[Finding]:
 
 def test_a_check_that_fails_or_has_nothing_to_look_at_stops_no_other(tmp_path: Path) -> None:
     checks = (Check(Area.CLOCK, _well), Check(Area.REDIS, _broken), Check(Area.FLEET, _nothing))
-    redis, fleet, clock = check_up(ground(tmp_path), checks)
+    before, redis, fleet, clock = check_up(ground(tmp_path), checks)
+    assert before.what == "found before"
     assert (redis.area, redis.level, redis.code) == (Area.REDIS, Level.WARNING, "check_failed")
     assert "ValueError: a bug" in redis.what
     assert "hunter2" not in redis.what
