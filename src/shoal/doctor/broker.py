@@ -15,7 +15,7 @@ from shoal.core.fleet import WorkerBeat
 from shoal.core.model import CONTROL_QUEUE
 from shoal.doctor.finding import Area, Finding, Kind, Level, well
 from shoal.doctor.ground import Ground, NotLooked, database_number, redis_cli
-from shoal.redis_url import redis_of
+from shoal.redis_url import redacted, redis_of
 from shoal.settings import SERVED_QUEUES
 from shoal.worker.door import MAX_BYTES, Door
 
@@ -31,8 +31,8 @@ STOLEN_AFTER = "the shortest visibility_timeout of all applications on a broker 
 UNREGISTERED = Kind(
     "unregistered_task", Area.BROKER, Level.ERROR,
     "Another application sends its tasks into Shoal's queues: workers drop them, and its own never get them. Celery "
-    "calls it 'Received unregistered task'.",
-    "{cli} -n {number} client list",
+    "calls it 'Received unregistered task'. Each needs a database of its own.",
+    "export SHOAL_BROKER_URL={free}",
 )  # fmt: skip
 NOT_JSON = Kind(
     "strange_message", Area.BROKER, Level.ERROR,
@@ -52,7 +52,7 @@ OTHER_APP = Kind(
 ELSEWHERE = Kind(
     "other_broker", Area.BROKER, Level.ERROR,
     "These workers listen to another broker than the one that is rung here: work is found late, by their own looks.",
-    "export SHOAL_BROKER_URL=URL && shoal worker",
+    "unset SHOAL_BROKER_URL && shoal worker",
 )  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def applications(ground: Ground) -> Iterator[Finding]:
         waiting = {name: client.llen(name) for name in strays if client.type(name) == "list"}
     for name in strays:
         much = f", with {waiting[name]} messages that no worker of Shoal's takes" if waiting.get(name) else ""
-        yield OTHER_APP.found(f"another Celery application is there: its exchange {name!r}{much}", free=_free(ground))
+        yield OTHER_APP.found(f"another Celery application is there: its exchange {name!r}{much}", _names(ground))
 
 
 def _bindings(client: redis.Redis) -> set[str]:
@@ -143,7 +143,9 @@ def listeners(ground: Ground) -> Iterator[Finding]:
         bound = cast("set[str]", client.smembers(f"{BINDING}celery.pidbox"))
     deaf = unheard(workers, bound)
     for worker in deaf:
-        yield ELSEWHERE.found(f"worker {worker.name} has never been at this broker")
+        named = ground.settings.broker_url
+        mend = f"export SHOAL_BROKER_URL='{redacted(named)}' && shoal worker" if named else ""
+        yield ELSEWHERE.found(f"worker {worker.name} has never been at this broker", mend=mend)
     if not deaf:
         yield well(Area.BROKER, f"all workers ({len(workers)}) listen to it")
 
@@ -164,17 +166,15 @@ def _names(ground: Ground) -> dict[str, object]:
     url = redis_of(ground.urls.broker) if ground.urls else None
     if url is None:
         raise NotLooked("the broker is no Redis")
-    return {"cli": redis_cli(url), "number": database_number(url)}
+    return {"cli": redis_cli(url), "number": database_number(url), "free": _free(url)}
 
 
-def _free(ground: Ground) -> str:
+def _free(url: str) -> str:
     """A database behind the three of ours."""
-    url = redis_of(ground.urls.broker) if ground.urls else None
-    number = database_number(url or "") + 9
-    if url and url.startswith("unix:"):
-        return f"'unix://{url.partition('://')[2].partition('?')[0]}?db={number}'"
-    host = (url or "").partition("://")[2].rpartition("@")[2].partition("/")[0]
-    return f"redis://{host}/{number}"
+    number, place = database_number(url) + 9, url.partition("://")[2].rpartition("@")[2]
+    if url.startswith("unix:"):
+        return f"'unix://{place.partition('?')[0]}?db={number}'"
+    return f"redis://{place.partition('/')[0]}/{number}"
 
 
 CHECKS = (messages, refusals, applications, listeners)

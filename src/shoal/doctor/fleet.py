@@ -11,8 +11,9 @@ from shoal import __version__
 from shoal.core.fleet import QueueDepth, WorkerBeat
 from shoal.core.model import CONTROL_QUEUE
 from shoal.core.trouble import Need, Trouble, worst
+from shoal.doctor.database import opened
 from shoal.doctor.finding import Area, Finding, Kind, Level, note, well
-from shoal.doctor.ground import Ground
+from shoal.doctor.ground import Ground, NotLooked
 
 HOUSEKEEPING = ("strays", "rings")
 """Chores that are done every ten and fifteen seconds; who has done one leaves a mark for as long."""
@@ -30,12 +31,12 @@ UNSERVED = Kind(
     "shoal worker --queues {queue}",
 )  # fmt: skip
 NO_CONTROL = Kind(
-    "no_housekeeping", Area.FLEET, Level.ERROR,
+    "no_housekeeping", Area.FLEET, Level.WARNING,
     "Schedules, webhooks, deliveries, retention and repairs stand still.",
     "shoal worker --queues control --beat",
 )  # fmt: skip
 NO_BEAT = Kind(
-    "no_beat", Area.FLEET, Level.ERROR,
+    "no_beat", Area.FLEET, Level.WARNING,
     "A worker serves `control`, and nobody calls for the housekeeping: schedules, webhooks and repairs stand still.",
     "shoal beat",
 )  # fmt: skip
@@ -66,7 +67,7 @@ def workers(ground: Ground) -> Iterator[Finding]:
     """Is somebody there for all that waits?"""
     with ground.watch() as watch:
         alive, depths, troubles, stats = watch.workers(), watch.queues(), watch.troubles(), watch.stats()
-    yield from judge(alive, depths)
+    yield from judge(alive, depths, without_house=_without_house(ground))
     yield from _of_troubles(troubles)
     if died := sum(times for name, times in stats.items() if name in ("restarts:died", "restarts:hung")):
         yield DIED.found(f"{died} times a worker, or a process of one, had to be started again")
@@ -74,7 +75,18 @@ def workers(ground: Ground) -> Iterator[Finding]:
         yield from _of_machines(alive)
 
 
-def judge(alive: Sequence[WorkerBeat], depths: Iterable[QueueDepth]) -> Iterator[Finding]:
+def _without_house(ground: Ground) -> Level:
+    """How bad it is when nobody keeps house: schedules and webhooks do nothing without."""
+    try:
+        with opened(ground) as database:
+            return Level.ERROR if database.counts_on_housekeeping() else Level.WARNING
+    except NotLooked:
+        return Level.WARNING
+
+
+def judge(
+    alive: Sequence[WorkerBeat], depths: Iterable[QueueDepth], *, without_house: Level = Level.WARNING
+) -> Iterator[Finding]:
     """Workers held against queues."""
     waiting = {depth.queue: depth.pending for depth in depths if depth.pending}
     if not alive:
@@ -85,7 +97,7 @@ def judge(alive: Sequence[WorkerBeat], depths: Iterable[QueueDepth]) -> Iterator
         if queue not in served:
             yield UNSERVED.found(f"{pending} URLs wait in {queue}, which no living worker serves", queue=queue)
     if CONTROL_QUEUE not in served:
-        yield NO_CONTROL.found(f"of the living workers ({len(alive)}) none serves control")
+        yield NO_CONTROL.found(f"of the living workers ({len(alive)}) none serves control", level=without_house)
     for version in sorted({worker.version for worker in alive} - {__version__}):
         names = ", ".join(worker.name for worker in alive if worker.version == version)
         what = f"this is Shoal {__version__}, and {version} is what runs in: {names}"
@@ -132,7 +144,7 @@ def housekeeping(ground: Ground) -> Iterator[Finding]:
                 return
             if again:
                 time.sleep(LOOK_AGAIN_S)
-    yield NO_BEAT.found("nobody has kept house for the last 15 s")
+    yield NO_BEAT.found("nobody has kept house for the last 15 s", level=_without_house(ground))
 
 
 CHECKS = (workers, housekeeping)

@@ -15,7 +15,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from shoal.errors import StoreUnavailable
 from shoal.store.database import cause_of, make_engine, revision_of
 from shoal.store.submissions import LIVING
-from shoal.store.tables import api_keys, jobs, pages
+from shoal.store.tables import api_keys, jobs, pages, schedules
+from shoal.store.webhook_tables import webhooks
 
 MOST_JOBS = 200
 
@@ -74,6 +75,11 @@ class Inspection:
         """Is there an API key that is not revoked?"""
         query = sa.select(sa.exists().where(api_keys.c.revoked_ms.is_(None)))
         return bool(self._connection.execute(query).scalar())
+
+    def counts_on_housekeeping(self) -> bool:
+        """Is there a schedule or a webhook, which nothing happens to without it?"""
+        found = (self._connection.execute(sa.select(table.c.id).limit(1)).first() for table in (schedules, webhooks))
+        return any(row is not None for row in found)
 
     def living_jobs(self, before_ms: int) -> list[str]:
         """Some that have not ended and were created before this time."""
