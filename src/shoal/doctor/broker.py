@@ -66,7 +66,7 @@ def messages(ground: Ground) -> Iterator[Finding]:
     yield from strange
     if not strange:
         waiting = sum(lengths.values())
-        yield well(Area.BROKER, f"{waiting} messages wait in Shoal's queues" if waiting else "no message waits")
+        yield well(Area.BROKER, f"messages that wait, all of Shoal's: {waiting}" if waiting else "no message waits")
 
 
 def _next(client: redis.Redis, queue: str) -> list[bytes]:

@@ -73,7 +73,7 @@ def variables(ground: Ground) -> Iterator[Finding]:
         yield _unknown(name, settings)
     if not reading.flaws and not unknown:
         many = len(reading.variables)
-        yield well(Area.SETTINGS, f"{many} variables are set, each known and valid" if many else "all are the defaults")
+        yield well(Area.SETTINGS, f"variables set: {many}, each known and valid" if many else "all are the defaults")
 
 
 def _unknown(name: str, known: Iterable[str]) -> Finding:

@@ -104,6 +104,12 @@ def test_workers_are_held_against_what_waits(alive: list[WorkerBeat], expected: 
     assert [finding.code for finding in found] == expected
 
 
+def test_nobody_to_keep_house_is_worse_where_somebody_counts_on_it() -> None:
+    for level in (Level.WARNING, Level.ERROR):
+        found = list(fleet.judge([worker(queues=("http.batch",))], [], without_house=level))
+        assert codes(found)[0] == ("no_housekeeping", level)
+
+
 def test_a_fleet_that_has_nothing_to_do_needs_no_worker() -> None:
     assert codes(list(fleet.judge([], []))) == [("note", Level.NOTE)]
 
