@@ -31,6 +31,7 @@ from shoal.redis_url import RedisUrls, redis_of
 from shoal.store.database import open_database
 from shoal.store.tables import pages
 from tests.command import Done, Shoal
+from tests.postgres import Postgres
 from tests.s3 import S3
 from tests.servers import running_with, valkey
 from tests.small_disk import fill, small_disk
@@ -438,6 +439,16 @@ def test_a_database_that_is_locked_or_none_is_told(shoal: Shoal) -> None:
 def test_a_database_server_that_is_not_there_is_told(shoal: Shoal) -> None:
     finding = found(shoal, "database_unreachable", SHOAL_DATABASE_URL=f"postgresql://u:{SECRET}@127.0.0.1:1/shoal")
     assert finding["mend"] == "systemctl start postgresql"
+
+
+def test_a_database_server_that_is_well_is_called_so_and_so_is_its_clock(shoal: Shoal, postgres: Postgres) -> None:
+    url = postgres.new_database()
+    _, findings = look(shoal, SHOAL_DATABASE_URL=url)
+    assert [each["what"] for each in findings if each["area"] == "database" and "is empty" in each["what"]]
+    open_database(url).dispose()
+    done, findings = look(shoal, SHOAL_DATABASE_URL=url)
+    assert done.code == 0
+    assert "the database and this machine agree" in [finding["what"] for finding in findings]
 
 
 def test_a_home_that_cannot_be_used_is_told(tmp_path: Path) -> None:
