@@ -187,13 +187,6 @@ def test_a_redis_that_is_not_there_is_told_once(shoal: Shoal) -> None:
     assert "SHOAL_REDIS_URL" in finding["mend"]
 
 
-def test_a_redis_that_does_not_answer_holds_nothing_up_for_long(shoal: Shoal) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        finding = found(shoal, "redis_silent", SHOAL_REDIS_URL=f"redis://127.0.0.1:{port}")
-    assert finding["mend"] == f"redis-cli -h 127.0.0.1 -p {port} ping"
-
-
 def test_an_embedded_redis_that_is_frozen_is_told_with_its_process(shoal: Shoal) -> None:
     hold = hold_embedded(shoal.home)
     server = psutil.Process(server_process(shoal.home))
@@ -376,7 +369,7 @@ def living(url: str, *, queues: tuple[str, ...], version: str | None = None, hos
         frontier.close_connections()
 
 
-def test_a_worker_without_a_beat_and_at_another_broker_is_told_and_then_is_well(beside: Shoal, url: str) -> None:
+def test_a_worker_without_a_beat_and_at_another_broker_is_told(beside: Shoal, url: str) -> None:
     elsewhere = with_variables(beside, SHOAL_BROKER_URL=f"{url}?db=7")
     assert elsewhere.run("schedule", "add", "rarely", HERE, "--every", "6h").code == 0
     with elsewhere.running("worker", "--queues", "control", "--log-level", "error"):
@@ -390,10 +383,6 @@ def test_a_worker_without_a_beat_and_at_another_broker_is_told_and_then_is_well(
         codes = {finding["code"]: finding for finding in findings}
         assert codes["other_broker"]["mend"] == "unset SHOAL_BROKER_URL && shoal worker"
         assert (codes["no_beat"]["mend"], codes["no_beat"]["level"]) == ("shoal beat", "error")
-        with elsewhere.running("beat", "--log-level", "error"), connect(frontier) as client:
-            wait_until(lambda: bool(client.exists("shoal:chore:strays")), within=WITHIN)
-            done, findings = look(elsewhere)
-            assert done.code == 0, findings
 
 
 # --- database, storage, browser, network ------------------------------------------------------------------------------
@@ -527,6 +516,7 @@ def test_the_whole_look_ends_in_time_however_much_hangs(shoal: Shoal, tmp_path: 
         variables["SHOAL_DATABASE_URL"] = f"postgresql://u@127.0.0.1:{port}/shoal"
         done = with_variables(shoal, **variables).run("doctor", HERE, "--json", timeout_s=AT_MOST_S)
     assert done.code == 1
-    codes = {finding["code"] for finding in done.json["findings"]}
-    assert {"redis_silent", "browser_broken"} <= codes
-    assert {"database_unreachable", "check_stuck"} & codes
+    codes = {finding["code"]: finding for finding in done.json["findings"]}
+    assert codes["redis_silent"]["mend"] == f"redis-cli -h 127.0.0.1 -p {port} ping"
+    assert "browser_broken" in codes
+    assert {"database_unreachable", "check_stuck"} & codes.keys()
