@@ -369,7 +369,7 @@ def living(url: str, *, queues: tuple[str, ...], version: str | None = None, hos
         frontier.close_connections()
 
 
-def test_a_worker_without_a_beat_and_at_another_broker_is_told(beside: Shoal, url: str) -> None:
+def test_a_worker_without_a_beat_and_at_another_broker_is_told_and_then_is_well(beside: Shoal, url: str) -> None:
     elsewhere = with_variables(beside, SHOAL_BROKER_URL=f"{url}?db=7")
     assert elsewhere.run("schedule", "add", "rarely", HERE, "--every", "6h").code == 0
     with elsewhere.running("worker", "--queues", "control", "--log-level", "error"):
@@ -383,6 +383,11 @@ def test_a_worker_without_a_beat_and_at_another_broker_is_told(beside: Shoal, ur
         codes = {finding["code"]: finding for finding in findings}
         assert codes["other_broker"]["mend"] == "unset SHOAL_BROKER_URL && shoal worker"
         assert (codes["no_beat"]["mend"], codes["no_beat"]["level"]) == ("shoal beat", "error")
+        with elsewhere.running("beat", "--log-level", "error"), connect(frontier) as client:
+            wait_until(lambda: bool(client.exists("shoal:chore:strays")), within=WITHIN)
+            done, findings = look(elsewhere)
+            assert done.code == 0, findings
+            assert "somebody keeps house" in [finding["what"] for finding in findings]
 
 
 # --- database, storage, browser, network ------------------------------------------------------------------------------
