@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pickle
 import resource
+import shlex
 import socket
 import sqlite3
 import sys
@@ -23,6 +24,7 @@ from celery import Celery
 from shoal.core.fleet import WorkerBeat
 from shoal.core.trouble import Need, Trouble
 from shoal.doctor.finding import Level
+from shoal.doctor.machine import is_container
 from shoal.embedded import hold_embedded, server_process
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.scripts import connect
@@ -31,6 +33,7 @@ from shoal.redis_url import RedisUrls, redis_of
 from shoal.store.database import open_database
 from shoal.store.tables import pages
 from tests.command import Done, Shoal
+from tests.documents import REPOSITORY
 from tests.postgres import Postgres
 from tests.s3 import S3
 from tests.servers import running_with, valkey
@@ -184,7 +187,8 @@ def test_too_few_open_files_and_too_little_memory_are_told(shoal: Shoal) -> None
 def test_a_redis_that_is_not_there_is_told_once(shoal: Shoal) -> None:
     finding = found(shoal, "redis_unreachable", SHOAL_REDIS_URL=f"redis://:{SECRET}@127.0.0.1:1")
     assert "refused" in finding["what"]
-    assert "SHOAL_REDIS_URL" in finding["mend"]
+    mend = "export SHOAL_REDIS_URL=redis://redis:6379" if is_container() else "systemctl start redis-server"
+    assert finding["mend"] == mend
 
 
 def test_an_embedded_redis_that_is_frozen_is_told_with_its_process(shoal: Shoal) -> None:
@@ -206,7 +210,16 @@ def test_a_wrong_password_and_missing_rights_are_told(shoal: Shoal, tmp_path: Pa
         finding = found(shoal, "redis_login", SHOAL_REDIS_URL=f"unix://shoal:{SECRET}@{place}")
         assert finding["mend"].startswith("export SHOAL_REDIS_URL=")
         finding = found(shoal, "redis_rights", SHOAL_REDIS_URL=f"unix://shoal:right@{place}")
-        assert f"redis-cli -s {place} --user shoal --askpass acl setuser shoal " in finding["mend"]
+        words = shlex.split(finding["mend"])
+        assert words[:6] == ["redis-cli", "-s", place, "--askpass", "acl", "setuser"]
+        assert words[6:] == _documented_rights()
+
+
+def _documented_rights() -> list[str]:
+    """Of the guide, without the password."""
+    text = (REPOSITORY / "docs" / "guides" / "redis.md").read_text(encoding="utf-8")
+    (line,) = (each for each in text.splitlines() if each.startswith("user shoal on "))
+    return [word for word in line.split()[1:] if word != "on" and not word.startswith(">")]
 
 
 def test_a_redis_that_throws_data_away_or_forgets_is_told(shoal: Shoal) -> None:
@@ -245,7 +258,7 @@ def test_a_replica_and_a_full_disk_are_told(shoal: Shoal) -> None:
 
 def test_a_cluster_is_told(shoal: Shoal) -> None:
     with running_with(valkey(), "--cluster-enabled", "yes") as url:
-        assert "--cluster-enabled no" in found(shoal, "redis_databases", SHOAL_REDIS_URL=url)["mend"]
+        assert "config get databases" in found(shoal, "redis_databases", SHOAL_REDIS_URL=url)["mend"]
 
 
 def test_a_redis_that_is_too_old_is_told(shoal: Shoal) -> None:
@@ -499,7 +512,7 @@ def test_a_host_that_is_not_found_or_closed_is_told(shoal: Shoal) -> None:
     (finding,) = (each for each in findings if each["code"] in ("dns_not_found", "dns_fails"))
     assert finding["mend"].startswith("getent hosts no-such-host.invalid")
     finding = found(shoal, "egress_closed", site="http://192.168.0.7/")
-    assert finding["mend"] == "export SHOAL_EGRESS_ALLOW=192.168.0.7"
+    assert finding["mend"] == 'export SHOAL_EGRESS_ALLOW="${SHOAL_EGRESS_ALLOW:+$SHOAL_EGRESS_ALLOW,}"192.168.0.7'
     finding = found(shoal, "egress_open", "warning", SHOAL_EGRESS_ALLOW="10.0.0.0/8,192.0.2.0/24")
     assert "10.0.0.0/8" in finding["what"]
     assert finding["mend"] == "unset SHOAL_EGRESS_ALLOW"

@@ -24,7 +24,8 @@ def test_the_units_are_there_and_the_target_wants_them_all() -> None:
 @each_unit
 def test_a_unit_belongs_to_the_target_and_comes_back(name: str) -> None:
     options = unit(UNITS / name)
-    assert options["PartOf"] == options["WantedBy"] == ["shoal.target"]
+    assert options["PartOf"] == ["shoal.target"]
+    assert options["WantedBy"] == ["multi-user.target"]  # also where the target itself is not enabled
     assert options["Restart"] == ["always"]
     assert int(options["LimitNOFILE"][0]) >= 65_536
 

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import redis
+from redis import exceptions
 
 from shoal.core.fleet import WorkerBeat
 from shoal.core.model import CONTROL_QUEUE
 from shoal.doctor.finding import Area, Finding, Kind, Level, well
-from shoal.doctor.ground import Ground, NotLooked, database_number, redis_cli
-from shoal.redis_url import redacted, redis_of
+from shoal.doctor.ground import Ground, NotLooked, database_number, placed_like, redis_cli
+from shoal.redis_url import redis_of
 from shoal.settings import SERVED_QUEUES
 from shoal.worker.door import MAX_BYTES, Door
 
@@ -50,8 +51,9 @@ OTHER_APP = Kind(
     "export SHOAL_BROKER_URL={free}",
 )  # fmt: skip
 ELSEWHERE = Kind(
-    "other_broker", Area.BROKER, Level.ERROR,
-    "These workers listen to another broker than the one that is rung here: work is found late, by their own looks.",
+    "other_broker", Area.BROKER, Level.WARNING,
+    "These workers seem to listen to another broker than the one that is rung here: work is found late, by their own "
+    "looks. It also looks so for a while when another worker of the same machine has stopped.",
     "unset SHOAL_BROKER_URL && shoal worker",
 )  # fmt: skip
 
@@ -117,10 +119,18 @@ def applications(ground: Ground) -> Iterator[Finding]:
     with ground.broker() as client:
         exchanges = {key.removeprefix(BINDING) for key in _bindings(client)} - set(OURS)
         strays = sorted(exchanges)
-        waiting = {name: client.llen(name) for name in strays if client.type(name) == "list"}
+        waiting = {name: _length(client, name) for name in strays}
     for name in strays:
         much = f", with {waiting[name]} messages that no worker of Shoal's takes" if waiting.get(name) else ""
         yield OTHER_APP.found(f"another Celery application is there: its exchange {name!r}{much}", _names(ground))
+
+
+def _length(client: redis.Redis, name: str) -> int:
+    """Of a queue; 0 when it is none, or not ours to look at."""
+    try:
+        return client.llen(name) if client.type(name) == "list" else 0
+    except exceptions.NoPermissionError:
+        return 0
 
 
 def _bindings(client: redis.Redis) -> set[str]:
@@ -143,9 +153,8 @@ def listeners(ground: Ground) -> Iterator[Finding]:
         bound = cast("set[str]", client.smembers(f"{BINDING}celery.pidbox"))
     deaf = unheard(workers, bound)
     for worker in deaf:
-        named = ground.settings.broker_url
-        mend = f"export SHOAL_BROKER_URL='{redacted(named)}' && shoal worker" if named else ""
-        yield ELSEWHERE.found(f"worker {worker.name} has never been at this broker", mend=mend)
+        mend = "shoal worker" if ground.settings.broker_url else ""
+        yield ELSEWHERE.found(f"worker {worker.name} has no mailbox at this broker", mend=mend)
     if not deaf:
         yield well(Area.BROKER, f"all workers ({len(workers)}) listen to it")
 
@@ -170,11 +179,11 @@ def _names(ground: Ground) -> dict[str, object]:
 
 
 def _free(url: str) -> str:
-    """A database behind the three of ours."""
-    number, place = database_number(url) + 9, url.partition("://")[2].rpartition("@")[2]
+    """A database that is none of our three."""
+    number, place = (database_number(url) + 9) % 16, url.partition("://")[2].rpartition("@")[2]
     if url.startswith("unix:"):
-        return f"'unix://{place.partition('?')[0]}?db={number}'"
-    return f"redis://{place.partition('/')[0]}/{number}"
+        return placed_like(url, f"{place.partition('?')[0]}?db={number}")
+    return placed_like(url, f"{place.partition('/')[0]}/{number}")
 
 
 CHECKS = (messages, refusals, applications, listeners)

@@ -52,7 +52,9 @@ def _is_needed(ground: Ground) -> bool:
         return True
     try:
         with ground.watch() as watch:
-            return any(depth.pending for depth in watch.queues() if is_for_browser(depth.queue))
+            served = {queue for worker in watch.workers() for queue in worker.queues}
+            waiting = (depth.queue for depth in watch.queues() if depth.jobs_due or depth.leased)
+            return any(is_for_browser(queue) and queue not in served for queue in waiting)
     except NotLooked:
         return False
 

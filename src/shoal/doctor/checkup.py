@@ -17,7 +17,7 @@ PATIENCE_S = 12.0
 """For all checks together."""
 
 STUCK = Kind(
-    "check_stuck", Area.SETTINGS, Level.WARNING,
+    "check_stuck", Area.SETTINGS, Level.ERROR,
     "Something does not answer, and does not refuse either: a server that is frozen, a disk that is away, a network "
     "that swallows what is sent.",
     "shoal doctor",

@@ -4,6 +4,7 @@
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +42,7 @@ DRIVER = Kind(
 BAD_URL = Kind(
     "database_url", Area.DATABASE, Level.ERROR,
     "No command starts with this URL.",
-    "export SHOAL_DATABASE_URL=postgresql://USER:PASSWORD@HOST/DATABASE",
+    "export SHOAL_DATABASE_URL=postgresql://user:password@HOST/DATABASE",
 )  # fmt: skip
 DAMAGED = Kind(
     "database_damaged", Area.DATABASE, Level.ERROR,
@@ -66,12 +67,12 @@ NEWER = Kind(
 NOT_OURS = Kind(
     "database_not_ours", Area.DATABASE, Level.ERROR,
     "Another program's tables are there, and none of Shoal's: this is the wrong database.",
-    "export SHOAL_DATABASE_URL=postgresql://USER:PASSWORD@HOST/shoal",
+    "export SHOAL_DATABASE_URL=postgresql://user:password@HOST/shoal",
 )  # fmt: skip
 ON_NETWORK = Kind(
     "sqlite_on_network", Area.DATABASE, Level.WARNING,
     "SQLite's locks do not hold over a network: the file is damaged sooner or later.",
-    "export SHOAL_DATABASE_URL=postgresql://USER:PASSWORD@HOST/DATABASE",
+    "export SHOAL_DATABASE_URL=postgresql://user:password@HOST/DATABASE",
 )  # fmt: skip
 OTHER = Kind(
     "other_database", Area.DATABASE, Level.ERROR,
@@ -137,7 +138,7 @@ def _trouble(ground: Ground, told: str) -> Finding:
         return LOCKED.found(f"{path} is locked, and was so for {WAIT_S:g} s", path=path)
     if path and ("not a database" in told or "malformed" in told):
         return DAMAGED.found(f"{path}: {told}", path=path)
-    mend = f"ls -l {path}" if path else ""
+    mend = shlex.join(["ls", "-l", str(path)]) if path else ""
     return AWAY.found(f"{without_login(ground.settings.sql_url)}: {gist(Exception(told))}", mend=mend)
 
 

@@ -5,6 +5,7 @@ The kinds stand in the modules of the checks, each beside the check that finds i
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -12,6 +13,12 @@ from types import MappingProxyType
 from typing import Any
 
 from shoal.core.redact import without_secrets
+
+
+class Words(str):
+    """A part of a command that is one already: it is not quoted."""
+
+    __slots__ = ()
 
 
 class Level(StrEnum):
@@ -79,9 +86,16 @@ class Kind:
         mend: str = "",
         **names: object,
     ) -> Finding:
-        """One of this kind, with what was seen."""
-        command = without_secrets(mend or self.mend.format(**known, **names))
+        """One of this kind, with what was seen.
+
+        What is put into a command is quoted, and has no secrets: who pastes it runs this command and no other.
+        """
+        command = mend or self.mend.format_map({name: _word(value) for name, value in {**known, **names}.items()})
         return Finding(self.area, level or self.level, self.code, without_secrets(what), self.means, command)
+
+
+def _word(value: object) -> str:
+    return str(value) if isinstance(value, Words) else shlex.quote(without_secrets(str(value)))
 
 
 def well(area: Area, what: str) -> Finding:

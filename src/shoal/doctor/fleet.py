@@ -59,7 +59,7 @@ WAITING = Kind(
 APART = Kind(
     "apart_databases", Area.FLEET, Level.ERROR,
     "Workers on several machines, and a database that is a file of this one: the others write their pages elsewhere.",
-    "export SHOAL_DATABASE_URL=postgresql://USER:PASSWORD@HOST/DATABASE",
+    "export SHOAL_DATABASE_URL=postgresql://user:password@HOST/DATABASE",
 )  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def judge(
     alive: Sequence[WorkerBeat], depths: Iterable[QueueDepth], *, without_house: Level = Level.WARNING
 ) -> Iterator[Finding]:
     """Workers held against queues."""
-    waiting = {depth.queue: depth.pending for depth in depths if depth.pending}
+    waiting = {depth.queue: depth.pending for depth in depths if depth.jobs_due or depth.leased}  # not of paused jobs
     if not alive:
         yield from _nobody(waiting)
         return

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import redis
 from redis import exceptions
 
 from shoal.core.trouble import gist
+from shoal.doctor.finding import Words
 from shoal.embedded import running_url
 from shoal.errors import InputError, RedisUnavailable
 from shoal.frontier.scripts import connect
@@ -89,8 +93,8 @@ def asked(url: str, *, texts: bool = True) -> Generator[redis.Redis]:
         client.close()
 
 
-def redis_cli(url: str) -> str:
-    """How one talks to this server by hand. A password is asked for, never shown."""
+def redis_cli(url: str, *, user: bool = True) -> Words:
+    """How one talks to this server by hand. A password is asked for, never shown; without `user`, as somebody else."""
     parts = urlsplit(url)
     words = ["redis-cli"]
     if parts.scheme == "unix":
@@ -100,8 +104,15 @@ def redis_cli(url: str) -> str:
     if parts.scheme == "rediss":
         words.append("--tls")
     if parts.password:
-        words += ["--user", parts.username, "--askpass"] if parts.username else ["--askpass"]
-    return " ".join(words)
+        words += ["--user", parts.username, "--askpass"] if parts.username and user else ["--askpass"]
+    return Words(shlex.join(words))
+
+
+def placed_like(url: str, place: str) -> str:
+    """A URL of another place, spoken to like this one; the login is for the reader to fill in."""
+    parts = urlsplit(url)
+    scheme = "redis" if parts.scheme == "unix" and not place.startswith("/") else parts.scheme
+    return f"{scheme}://{'user:password@' if parts.password else ''}{place}"
 
 
 def database_number(url: str) -> int:
@@ -111,8 +122,17 @@ def database_number(url: str) -> int:
     return int(text) if text.isdigit() else 0
 
 
+def _running(home: Path) -> str | None:
+    """Of the embedded server; None also when the home's disk does not answer."""
+    found: list[str | None] = []
+    looking = threading.Thread(target=lambda: found.append(running_url(home)), daemon=True)
+    looking.start()
+    looking.join(ASK_S)
+    return found[0] if found else None
+
+
 def _urls(settings: Settings) -> RedisUrls | None:
-    url = settings.redis_url or running_url(settings.home)
+    url = settings.redis_url or _running(settings.home)
     try:
         return RedisUrls.of(url, settings.broker_url) if url else None
     except InputError:

@@ -43,7 +43,7 @@ NO_NAME = Kind(
 CLOSED = Kind(
     "egress_closed", Area.NETWORK, Level.ERROR,
     "The host is not on the internet, or it is denied: its pages fail with egress_blocked.",
-    "export SHOAL_EGRESS_ALLOW={name}",
+    'export SHOAL_EGRESS_ALLOW="${{SHOAL_EGRESS_ALLOW:+$SHOAL_EGRESS_ALLOW,}}"{name}',
 )  # fmt: skip
 WIDE = Kind(
     "egress_open", Area.NETWORK, Level.WARNING,
@@ -124,6 +124,7 @@ def exposure(ground: Ground) -> Iterator[Finding]:
                 return
     except NotLooked as why:
         yield note(Area.NETWORK, f"whether there are API keys is not known: {why}")
+        return
     yield EXPOSED.found(f"SHOAL_API_HOST is {host}, and there is no API key")
 
 

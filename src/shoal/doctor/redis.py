@@ -4,6 +4,7 @@
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,8 +14,8 @@ from redis import exceptions
 
 from shoal.core.egress import is_loopback
 from shoal.core.trouble import gist
-from shoal.doctor.finding import Area, Finding, Kind, Level, note, well
-from shoal.doctor.ground import ASK_S, Ground, database_number, redis_cli
+from shoal.doctor.finding import Area, Finding, Kind, Level, Words, note, well
+from shoal.doctor.ground import ASK_S, Ground, database_number, placed_like, redis_cli
 from shoal.doctor.machine import is_container
 from shoal.embedded import find_server, server_process
 from shoal.errors import RedisUnavailable
@@ -31,7 +32,7 @@ NEARLY = 0.9
 AWAY = Kind(
     "redis_unreachable", Area.REDIS, Level.ERROR,
     "Nothing can be submitted, fetched or looked at. Celery calls it OperationalError, Error 111 connecting.",
-    "systemctl start redis-server || unset SHOAL_REDIS_URL",
+    "{cli} ping",
 )  # fmt: skip
 SILENT = Kind(
     "redis_silent", Area.REDIS, Level.ERROR,
@@ -51,14 +52,12 @@ LOADING = Kind(
 LOGIN = Kind(
     "redis_login", Area.REDIS, Level.ERROR,
     "User or password are wrong, or missing.",
-    "export SHOAL_REDIS_URL=redis://USER:PASSWORD@HOST:PORT",
+    "export SHOAL_REDIS_URL=redis://user:password@HOST:PORT",
 )  # fmt: skip
 RIGHTS = Kind(
     "redis_rights", Area.REDIS, Level.ERROR,
     "The user is let in, and may not do what Shoal does; docs/guides/redis.md lists the least rights.",
-    "{cli} acl setuser {user} ~shoal* ~http.* ~browser.* ~control* ~unacked* ~_kombu.* ~*.celery.pidbox* "
-    "&/{number}.celery.pidbox &/{number}.celeryev/* +@read +@write +@connection +@blocking +@transaction +@pubsub "
-    "+@scripting +info +time",
+    "{admin} acl setuser {user} {rights}",
 )  # fmt: skip
 CERTIFICATE = Kind(
     "redis_certificate", Area.REDIS, Level.ERROR,
@@ -68,17 +67,17 @@ CERTIFICATE = Kind(
 DATABASES = Kind(
     "redis_databases", Area.REDIS, Level.ERROR,
     "Shoal uses three databases in a row; a Redis Cluster has one, and so has a server with too low a `databases`.",
-    "redis-server --port 6379 --cluster-enabled no --databases 16 --appendonly yes",
+    "{cli} config get databases cluster-enabled",
 )  # fmt: skip
 OLD = Kind(
     "redis_old", Area.REDIS, Level.ERROR,
     "Shoal needs Redis 7.0 or newer, or Valkey.",
-    "apt install valkey-server || unset SHOAL_REDIS_URL",
+    "apt install valkey-server",
 )  # fmt: skip
 READ_ONLY = Kind(
     "redis_read_only", Area.REDIS, Level.ERROR,
     "It is a replica, which takes no changes: after a failover, the URL names the wrong server.",
-    "export SHOAL_REDIS_URL=redis://{primary}",
+    "export SHOAL_REDIS_URL={primary}",
 )  # fmt: skip
 DISK = Kind(
     "redis_disk", Area.REDIS, Level.ERROR,
@@ -113,12 +112,12 @@ FORGETS = Kind(
 ANYBODY = Kind(
     "redis_open", Area.REDIS, Level.WARNING,
     "Anybody who reaches it can read and change everything.",
-    "{cli} config set requirepass PASSWORD",
+    "{cli} acl list",
 )  # fmt: skip
 NOT_CHECKED = Kind(
     "redis_unchecked", Area.REDIS, Level.WARNING,
     "Its certificate is not checked: somebody in between can be it.",
-    'export SHOAL_REDIS_URL="${{SHOAL_REDIS_URL%ssl_cert_reqs=none*}}"',
+    "export SHOAL_REDIS_URL=rediss://user:password@HOST:PORT?ssl_ca_certs=FILE",
 )  # fmt: skip
 
 
@@ -146,7 +145,7 @@ def broker_server(ground: Ground) -> Iterator[Finding]:
         lines = str(exc).splitlines()
         kind = RIGHTS if "lets us in, but" in lines[0] else LOGIN
         if ground.settings.broker_url or kind is RIGHTS:  # else it was told of the frontier's
-            yield kind.found(lines[0], _of_user(url))
+            yield kind.found(lines[0], _of_user(ground, url))
 
 
 def _nothing_runs(ground: Ground) -> Iterator[Finding]:
@@ -237,7 +236,7 @@ def _refusal(ground: Ground, url: str, who: str, error: BaseException) -> Findin
     if isinstance(error, exceptions.AuthenticationError):
         return LOGIN.found(f"{place} does not let us in: {gist(error)}")
     if isinstance(error, exceptions.NoPermissionError):
-        return RIGHTS.found(f"{place}: {gist(error)}", _of_user(url))
+        return RIGHTS.found(f"{place}: {gist(error)}", _of_user(ground, url))
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return CERTIFICATE.found(f"{place} has a certificate that is not trusted")
     if isinstance(error, exceptions.ResponseError):
@@ -245,19 +244,32 @@ def _refusal(ground: Ground, url: str, who: str, error: BaseException) -> Findin
     return _unanswered(ground, url, place, error)
 
 
-def _of_user(url: str) -> dict[str, object]:
-    user = urlsplit(url).username or "default"
-    return {"cli": redis_cli(url), "user": user, "number": database_number(url)}
+def _of_user(ground: Ground, url: str) -> dict[str, object]:
+    """Whose rights are to be mended: by somebody else, who may."""
+    rights = Words(shlex.join(least_rights(ground.settings.prefix, database_number(url))))
+    return {"admin": redis_cli(url, user=False), "user": urlsplit(url).username or "default", "rights": rights}
+
+
+def least_rights(prefix: str, number: int) -> list[str]:
+    """As docs/guides/redis.md lists them."""
+    keys = (
+        *(prefix, f"{prefix}:*", "http.*", "browser.*", "control*", "unacked*", "_kombu.*"),
+        *("celery-task-meta-*", "*.celery.pidbox*", "celeryev.*"),
+    )
+    channels = (f"/{number}.celery.pidbox", f"/{number}.celeryev/*")
+    groups = "+@read +@write +@connection +@blocking +@transaction +@pubsub +@scripting -@dangerous -@admin"
+    single = "-script +script|load +script|exists +info +time"
+    return [*(f"~{key}" for key in keys), *(f"&{each}" for each in channels), *groups.split(), *single.split()]
 
 
 def _answered(url: str, place: str, text: str, cli: str) -> Finding:
     """It is there, and says no."""
     told = gist(Exception(text))
     if "cluster mode" in text or "out of range" in text:
-        return DATABASES.found(f"{place}: {told}")
+        return DATABASES.found(f"{place}: {told}", cli=cli)
     if "READONLY" in text or "read only replica" in text:
         primary = f"{_asked(url, 'master_host', 'HOST')}:{_asked(url, 'master_port', 'PORT')}"
-        return READ_ONLY.found(f"{place}: {told}", primary=primary)
+        return READ_ONLY.found(f"{place}: {told}", primary=placed_like(url, primary))
     if "MISCONF" in text:
         return DISK.found(f"{place}: {told}", folder="/var/lib/redis")
     return REFUSES.found(f"{place}: {told}", cli=cli)
@@ -283,7 +295,8 @@ def _unanswered(ground: Ground, url: str, place: str, error: BaseException) -> F
     if is_container() and is_loopback(host):
         inside = "127.0.0.1 is this container itself: name the service"
         return AWAY.found(f"{place}: {gist(error)}; {inside}", mend="export SHOAL_REDIS_URL=redis://redis:6379")
-    return AWAY.found(f"{place}: {gist(error)}")
+    mend = "systemctl start redis-server" if is_loopback(host) else ""
+    return AWAY.found(f"{place}: {gist(error)}", mend=mend, cli=redis_cli(url))
 
 
 CHECKS = (frontier_server, broker_server)

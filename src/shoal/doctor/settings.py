@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
-from shoal.doctor.finding import Area, Finding, Kind, Level, well
+from shoal.doctor.finding import Area, Finding, Kind, Level, Words, well
 from shoal.doctor.ground import Ground
 from shoal.doctor.machine import memory_megabytes
 from shoal.errors import InputError
@@ -115,7 +115,7 @@ def files(ground: Ground) -> Iterator[Finding]:
         try:
             read(path)
         except InputError as exc:
-            yield BAD_FILE.found(" ".join(str(exc).split()), editor="${EDITOR:-vi}", path=path)
+            yield BAD_FILE.found(" ".join(str(exc).split()), editor=Words("${EDITOR:-vi}"), path=path)
     for source in split_sources(settings.spiders):
         if is_file(source) and not Path(source).is_file():
             yield BAD_FILE.found(f"SHOAL_SPIDERS names {source}, which is no file", mend="shoal spiders")

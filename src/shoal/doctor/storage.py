@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,13 @@ from pathlib import Path
 from shoal.core.output import AnyPlace, Place
 from shoal.core.trouble import gist
 from shoal.doctor.database import opened
-from shoal.doctor.finding import Area, Finding, Kind, Level, well
+from shoal.doctor.finding import Area, Finding, Kind, Level, Words, well
 from shoal.doctor.ground import Ground, NotLooked
 from shoal.errors import PlaceUnavailable
 from shoal.home import PROBE_BYTES
 from shoal.output.bucket import Bucket
+from shoal.settings import Settings
+from shoal.store.inspection import sqlite_file
 
 ROOM_BYTES = 1_000_000_000
 """With less than this, a crawl may fill the disk."""
@@ -63,16 +66,23 @@ def home(ground: Ground) -> Iterator[Finding]:
     """Can the home be used, and is there room?"""
     path = ground.settings.home
     if why := unusable(path):
-        yield HOME.found(f"SHOAL_HOME is {path}: {why}", other="~/.shoal")
+        yield HOME.found(f"SHOAL_HOME is {path}: {why}", other=Words("~/.shoal"))
         return
-    yield from _room(path, "SHOAL_HOME")
+    if _is_filled(ground.settings):
+        yield from _room(path, "SHOAL_HOME")
+
+
+def _is_filled(settings: Settings) -> bool:
+    """Does anything lie in the home that grows: the database, the embedded Redis, the archive?"""
+    elsewhere = settings.redis_url and sqlite_file(settings.sql_url) is None
+    return not elsewhere or settings.archive_path.is_relative_to(settings.home)
 
 
 def archive(ground: Ground) -> Iterator[Finding]:
     """Can the archive be used, is it there where pages are said to be in it, and is it ours alone?"""
     path = ground.settings.archive_path
     if why := unusable(path):
-        yield ARCHIVE.found(f"the archive is {path}: {why}", other="~/.shoal/archive")
+        yield ARCHIVE.found(f"the archive is {path}: {why}", other=Words("~/.shoal/archive"))
         return
     if not path.exists():
         yield from _missing(ground, path)
@@ -127,7 +137,7 @@ def _output(place: AnyPlace) -> Iterator[Finding]:
         return  # a table: the job that delivers there has its login
     if place.scheme == "file":
         if why := unusable(Path(place.path)):
-            yield OUTPUT.found(f"{place}: {why}", mend=f"mkdir -p {place.path}")
+            yield OUTPUT.found(f"{place}: {why}", mend=shlex.join(["mkdir", "-p", place.path]))
         return
     try:
         Bucket(place).get(PROBE)

@@ -7,6 +7,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -110,4 +111,5 @@ def inspected(url: str, wait_s: float) -> Generator[Inspection]:
 
 def _existing(url: sa.URL) -> sa.URL:
     """The same file, which is not made when it is missing."""
-    return sa.make_url(f"sqlite:///file:{url.database}?mode=rw&uri=true")
+    place = f"file:{quote(str(url.database))}"
+    return sa.URL.create(url.drivername, database=place, query={"mode": "rw", "uri": "true"})

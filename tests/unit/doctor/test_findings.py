@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from shoal.core.egress import Egress
 from shoal.core.fleet import QueueDepth, WorkerBeat
 from shoal.doctor import broker, clock, database, fleet, network
 from shoal.doctor import redis as redis_check
+from shoal.doctor import settings as settings_check
 from shoal.doctor.finding import Finding, Level
-from shoal.doctor.ground import Ground, database_number, redis_cli
+from shoal.doctor.ground import Ground, database_number, placed_like, redis_cli
 from shoal.doctor.machine import file_system_of, memory_megabytes
 from shoal.settings import Reading, Settings
 from shoal.store.database import HEAD
@@ -112,6 +114,30 @@ def test_nobody_to_keep_house_is_worse_where_somebody_counts_on_it() -> None:
 
 def test_a_fleet_that_has_nothing_to_do_needs_no_worker() -> None:
     assert codes(list(fleet.judge([], []))) == [("note", Level.NOTE)]
+
+
+def test_work_of_paused_jobs_waits_for_nobody() -> None:
+    assert codes(list(fleet.judge([], [QueueDepth("browser.batch", 5, 2, 0, 0)]))) == [("note", Level.NOTE)]
+
+
+# --- commands to paste ------------------------------------------------------------------------------------------------
+
+
+def test_what_stands_in_a_command_cannot_be_another_command() -> None:
+    finding = network.NO_NAME.found("x", name="shop;id $(id) `id`")
+    assert shlex.split(finding.mend) == ["getent", "hosts", "shop;id $(id) `id`"]
+    assert redis_cli("unix:///tmp/a b/redis.sock") == "redis-cli -s '/tmp/a b/redis.sock'"
+
+
+def test_a_command_for_a_misspelt_secret_keeps_its_value() -> None:
+    named = frozenset({"SHOAL_FLOWER_PASWORD"})
+    (finding,) = settings_check.variables(Ground(Reading(Settings(), {}, named), None, frozenset))
+    assert finding.mend == 'export SHOAL_FLOWER_PASSWORD="$SHOAL_FLOWER_PASWORD"; unset SHOAL_FLOWER_PASWORD'
+
+
+def test_a_server_of_the_same_kind_is_named_with_a_login_to_fill_in() -> None:
+    assert placed_like("rediss://me:hidden@h:6380/0", "other:6380/9") == "rediss://user:password@other:6380/9"
+    assert placed_like("unix:///run/redis.sock", "other:6379") == "redis://other:6379"
 
 
 # --- database, network, clock, machine --------------------------------------------------------------------------------
