@@ -17,7 +17,7 @@ import jsonschema_rs
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
-from shoal.core.values import no_boolean
+from shoal.core.values import MOST, no_boolean
 
 MAX_SCHEMA_CHARS = 65_536
 MAX_SCHEMA_DEPTH = 40
@@ -65,7 +65,7 @@ class Contract:
     """The name of a registered pydantic model, in place of a schema."""
     tolerance: Share = 0.05
     """The share of items that may be in quarantine before the contract counts as broken."""
-    items: int = Field(default=0, ge=0)
+    items: int = Field(default=0, ge=0, le=MOST)
     """A run with fewer items than this breaks it, too."""
 
     @field_validator("schema")

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from shoal.core.redact import HIDDEN, without_login
-from shoal.core.values import STORED, no_boolean, read_duration
+from shoal.core.values import MOST, STORED, no_boolean, read_duration
 
 OBJECTS = ("s3", "gs", "az")
 """Object stores: Amazon's and what speaks like it, Google's, Azure's."""
@@ -172,7 +172,7 @@ class OutputSettings(BaseModel):
     """A folder, a prefix in an object store, or a table."""
     format: Literal["jsonl", "csv", "parquet", "sqlite"] = "jsonl"
     """Of the parts."""
-    every: int | str | None = None
+    every: Annotated[int, Field(le=MOST)] | str | None = None
     """Deliver a part whenever there are so many rows, or after so much time: `10000`, `5m`. Not given: at the end."""
     key: tuple[Annotated[str, Field(min_length=1, max_length=63)], ...] = Field(default=(), max_length=MOST_KEYS)
     """Of a table: the columns by which a row is known. Not given: `url` and `number`."""

@@ -38,7 +38,7 @@ from shoal.core.rules import read_rules
 from shoal.core.sitemaps import Since, Sitemaps
 from shoal.core.spidering import Params, SpiderName
 from shoal.core.url import Url, parse
-from shoal.core.values import STORED, Duration, Keep, Label, Parallel, Rate, Size, no_boolean, read_moment
+from shoal.core.values import MOST, STORED, Duration, Keep, Label, Parallel, Rate, Size, no_boolean, read_moment
 from shoal.core.values import read_rate as read_rate
 from shoal.errors import BadSpec, BadUrl
 
@@ -69,19 +69,19 @@ class JobSpec(BaseModel):
     """Regular expressions; a link must match one of them."""
     deny: tuple[str, ...] = ()
     """Regular expressions; a link must match none of them."""
-    pages: int | None = Field(default=None, ge=1)
+    pages: int | None = Field(default=None, ge=1, le=MOST)
     """At most this many pages."""
     bytes: Size | None = None
     """Stop when this much has been received: a number, or `500MB`."""
     seconds: Duration | None = None
     """Stop after this much time: a number of seconds, or `2h`; pauses do not count."""
-    host_pages: int | None = Field(default=None, ge=1)
+    host_pages: int | None = Field(default=None, ge=1, le=MOST)
     """At most this many pages of one host."""
     host_bytes: Size | None = None
     """Ask a host for no more when this much has been received from it."""
     host_seconds: Duration | None = None
     """Ask a host for no more when this much time has passed since it was first asked."""
-    depth: int | None = Field(default=None, ge=0)
+    depth: int | None = Field(default=None, ge=0, le=MOST)
     """At most this many links away from a start URL."""
     lane: Lane = Lane.BATCH
     """How urgent: high, batch or slow."""

@@ -12,6 +12,8 @@ from pydantic import BeforeValidator, Field
 Unlimited = Literal["unlimited"]
 Forever = Literal["forever"]
 
+MOST = 10**15
+"""Of anything that is counted: whole numbers are exact up to there, in JSON and in Redis."""
 STORED = "stored"
 """The context in which a value is read that was checked when it came."""
 
