@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from math import isfinite
 from typing import Any, cast
 
 import orjson
@@ -66,6 +67,8 @@ class FieldTally:
         return round((kept - 1) * _HASHES / max(1, self.hashes[-1]))
 
     def _stretch(self, edge: float | str) -> None:
+        if isinstance(edge, float) and not isfinite(edge):
+            return  # JSON has no word for it: what is saved would have no range
         if self.low is None or self.high is None or isinstance(self.low, str) != isinstance(edge, str):
             self.low = self.high = edge
         else:

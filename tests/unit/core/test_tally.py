@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shoal.core.tally import KEPT, KEPT_OF_HOST, MAX_FIELDS, MAX_HOSTS, Tally, describe
@@ -87,6 +87,7 @@ ITEMS = st.dictionaries(st.sampled_from("abc"), VALUES | st.lists(VALUES, max_si
 
 
 @settings(max_examples=100, deadline=None)
+@example(items=[{"a": float("inf")}], cut=1)
 @given(items=st.lists(ITEMS, max_size=20), cut=st.integers(0, 20))
 def test_counting_in_two_steps_comes_to_the_same(items: list[dict[str, Any]], cut: int) -> None:
     whole = tally_of(*items)
