@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import schemathesis
@@ -119,6 +119,33 @@ def _leave_out_socket_options(monkeypatch: pytest.MonkeyPatch) -> None:
         return send(transport, case, **fitting)
 
     monkeypatch.setattr(WSGITransport, "send", send_what_fits)
+
+
+def test_every_whole_number_that_can_be_sent_has_an_end(document: BaseSchema) -> None:
+    whole = cast("dict[str, Any]", document.raw_schema)
+    endless = {place for path, route in whole["paths"].items() for place in _endless(whole, _sent(route), path)}
+    assert not endless
+
+
+def _sent(route: dict[str, Any]) -> list[Any]:
+    return [part[kind] for part in route.values() for kind in ("parameters", "requestBody") if kind in part]
+
+
+def _endless(whole: dict[str, Any], node: Any, place: str, met: frozenset[str] = frozenset()) -> Generator[str]:
+    """Where a whole number may be of any size: none that is beyond 64 bits can be read."""
+    match node:
+        case {"$ref": str(name)} if name not in met:
+            yield from _endless(whole, whole["components"]["schemas"][name.rpartition("/")[2]], name, met | {name})
+        case {"type": "integer"} if not node.keys() & {"maximum", "exclusiveMaximum", "enum", "const"}:
+            yield place
+        case dict():
+            for name, part in cast("dict[str, Any]", node).items():
+                yield from _endless(whole, part, f"{place}/{name}", met)
+        case list():
+            for part in cast("list[Any]", node):
+                yield from _endless(whole, part, place, met)
+        case _:
+            pass
 
 
 @pytest.mark.slow

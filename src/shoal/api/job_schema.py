@@ -12,6 +12,7 @@ from shoal.core.field import MAX_SELECTOR_CHARS
 from shoal.core.noise import MAX_IGNORED
 from shoal.core.output import KEPT_RUNS, LEAST_ROWS, MOST_KEPT, MOST_KEYS
 from shoal.core.pagination import MAX_NEXT_CHARS
+from shoal.core.values import MOST
 
 _FILES = (
     r"^\s*((s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]{1,62}|file:///[^/?#%@\\\s][^/?#%@\\]*)"
@@ -21,7 +22,7 @@ _TABLE = r"^\s*postgres(ql)?://[^/?#\s]*/[^/?#\s]{1,200}/[^/?#\s]{1,400}\s*$"
 _TO: dict[str, Any] = {"type": "string", "maxLength": 2_000}
 _EVERY: dict[str, Any] = {
     "anyOf": [
-        {"type": "integer", "minimum": LEAST_ROWS},
+        {"type": "integer", "minimum": LEAST_ROWS, "maximum": MOST},
         {"type": "string", "pattern": r"^([1-9][0-9]{1,8}s|[1-9][0-9]{0,6}(m|min|h|d)|[1-9][0-9]{2,12})$"},
         {"type": "null"},
     ],
@@ -103,7 +104,7 @@ SITEMAPS_SCHEMA: dict[str, Any] = {
 }
 
 _TEXTS: dict[str, Any] = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
-_COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
+_COUNT: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": MOST}
 _TYPES: dict[str, Any] = {"enum": ["string", "number", "integer", "boolean", "object", "array", "null"]}
 _PROPERTY: dict[str, Any] = {
     "type": "object",
@@ -144,7 +145,7 @@ CONTRACT_SCHEMA: dict[str, Any] = {
     "anyOf": [
         _mapping({"schema": _ITEM_SCHEMA, **_OF_A_SET}, required=["schema"]),
         _mapping({"model": _MODEL, **_OF_A_SET}, required=["model"]),
-        _mapping({**_OF_A_SET, "items": {"type": "integer", "minimum": 1}}, required=["items"]),
+        _mapping({**_OF_A_SET, "items": {**_COUNT, "minimum": 1}}, required=["items"]),
         {"type": "null"},
     ],
     "default": None,
