@@ -599,6 +599,13 @@ def test_a_choice_that_is_none_is_named(desk: Desk, choice: dict[str, Any], fiel
     assert list(flaws(desk.post(f"jobs/{job}/dead/replay", choice))) == [field]
 
 
+@pytest.mark.parametrize("body", [b"null", b'"all"', b"[]"])
+def test_what_is_sent_as_a_choice_of_dead_letters_is_an_object(desk: Desk, body: bytes) -> None:
+    job = desk.submit(URL, follow=False)
+    answer = desk.ask("POST", f"jobs/{job}/dead/replay", data=body, content_type="application/json")
+    assert "object" in str(refused(answer, 422)["errors"])
+
+
 # --- versions and lineage -------------------------------------------------------------------------------------------
 
 

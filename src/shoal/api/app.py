@@ -181,6 +181,8 @@ def _check_body() -> None:
         raise BadRequest(f"the body is not JSON: {exc.__cause__ or exc.__context__}") from exc
     if isinstance(body, str):  # flask-openapi3 would read it as JSON once more
         raise BadValue("", "an object is needed, not text")
+    if body is None:  # and take this for no body at all
+        raise BadValue("", "an object is needed, not null")
 
 
 def _is_a_page() -> bool:
