@@ -49,7 +49,7 @@ class Leftovers:
         self._folders = folders
         self._archive = archive
         self._repairs = repairs
-        self._window = Window(FOLDERS_AT_ONCE)
+        self._window = Window(folders.at_once or FOLDERS_AT_ONCE)
         self._rows_after = ""
         self._in_use: dict[str, set[str]] = {}
         """Job → segments that are known to have rows."""
@@ -62,6 +62,7 @@ class Leftovers:
         """What is to be done, and how often."""
         return (
             Chore("mend", self.mend, MEND_EVERY),
+            Chore("gather", self.gather, EVERY),
             Chore("folders", self.folders, EVERY),
             Chore("rows", self.rows, EVERY),
         )
@@ -71,6 +72,12 @@ class Leftovers:
         cut = self._archive.mend()
         if cut:
             self._repairs.note("torn_segments", len(cut))
+
+    def gather(self) -> None:
+        """Segments in parts, whose writers are gone for good with the machine that they were on."""
+        gathered = self._archive.gather()
+        if gathered:
+            self._repairs.note("parts", len(gathered))
 
     def folders(self) -> None:
         """Folders of jobs that there are not, and segments of others that nothing points to."""

@@ -16,7 +16,7 @@ from shoal.core.egress import Egress
 from shoal.core.mail import MailServer
 from shoal.core.manners import Manners
 from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE, is_for_browser
-from shoal.core.output import Allowed
+from shoal.core.output import OBJECTS, Allowed, Place, read_place
 from shoal.core.values import RateText
 from shoal.core.webhook import is_address
 from shoal.errors import InputError
@@ -46,7 +46,10 @@ class Settings(BaseModel):
     database_url: str | None = Field(default=None, repr=False)
     """SQLAlchemy URL; unset: SQLite under `home`."""
     archive_dir: Path | None = None
-    """WARC segments; unset: a folder under `home`."""
+    """WARC segments; unset: a folder under `home`. With `archive_url`: only those that are being written."""
+    archive_url: str | None = None
+    """An object store for the WARC segments: s3://bucket/prefix, gs://…, az://…. Unset: they stay in the folder. The
+    same for the whole fleet."""
     contact: str = ""
     """A URL or mail address for site owners, sent with the User-Agent."""
     queues: str = ",".join(SERVED_QUEUES)
@@ -73,6 +76,8 @@ class Settings(BaseModel):
     """Bytes of bodies above a megabyte that a worker process has room for at once; further ones wait."""
     segment_bytes: int = Field(default=256_000_000, ge=1_000_000)
     """A WARC segment is closed at this size."""
+    segment_seconds: float = Field(default=900.0, ge=1, le=3600)
+    """A WARC segment is closed at this age."""
     recycle_megabytes: int = Field(default=512, ge=64)
     """A worker process above this size is replaced after its slice."""
     browser: str = ""
@@ -189,6 +194,13 @@ class Settings(BaseModel):
         Allowed.read(text)
         return text
 
+    @field_validator("archive_url")
+    @classmethod
+    def _archive_is_an_object_store(cls, text: str | None) -> str | None:
+        if text is not None:
+            _read_objects(text)
+        return text
+
     @field_validator("smtp_url")
     @classmethod
     def _mail_server_parses(cls, text: str) -> str:
@@ -303,6 +315,23 @@ class Settings(BaseModel):
     @property
     def archive_path(self) -> Path:
         return self.archive_dir or self.home / "archive"
+
+    @property
+    def archive_place(self) -> Place | None:
+        """The object store that the archive is in; None: it is in its folder."""
+        return _read_objects(self.archive_url) if self.archive_url else None
+
+    @property
+    def segment_age(self) -> timedelta:
+        return timedelta(seconds=self.segment_seconds)
+
+
+def _read_objects(text: str) -> Place:
+    if not text.startswith(tuple(f"{scheme}://" for scheme in OBJECTS)):
+        raise ValueError("write s3://bucket/prefix, gs://… or az://…; for a folder there is SHOAL_ARCHIVE_DIR")
+    place = read_place(text)
+    assert isinstance(place, Place)
+    return place
 
 
 def _read_weights(text: str) -> dict[str, float]:

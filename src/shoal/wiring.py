@@ -49,7 +49,7 @@ from shoal.schedules.starter import Check, Starter
 from shoal.schedules.starter import Stores as ScheduleStores
 from shoal.settings import Settings
 from shoal.spiders.finder import use as use_spiders
-from shoal.store.archive import ArchiveReader
+from shoal.store.archive import ArchiveReader, ArchiveWriter
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
 from shoal.store.deliveries import Deliveries
@@ -62,8 +62,10 @@ from shoal.store.host_limits import HostLimits
 from shoal.store.jobs import JobRow, JobStore
 from shoal.store.ledger import Ledger
 from shoal.store.loans import Loans
+from shoal.store.objects import Objects
 from shoal.store.orphans import Orphans, owner_of
 from shoal.store.pages import PageStore
+from shoal.store.remote import RemoteFolders, RemoteReader, RemoteWriter
 from shoal.store.robots import RobotsStore
 from shoal.store.run_pages import RunPages
 from shoal.store.schedule_runs import RunStore
@@ -112,7 +114,7 @@ class Platform:
         use_spiders(settings.spiders)
         spans.configure(settings.traces, settings.trace_share)
         engine = open_database(settings.sql_url, durable=durable)
-        jobs, pages, archive = JobStore(engine), PageStore(engine), ArchiveReader(settings.archive_path)
+        jobs, pages, archive = JobStore(engine), PageStore(engine), open_archive(settings)
         extractions = ExtractionStore(engine)
         again = Again(frontier, jobs, extractions, ring)
         watch = Watch.at(redis_urls(settings).frontier, settings.prefix)
@@ -130,7 +132,7 @@ class Platform:
         hosts = Hosts(frontier, watch, HostLimits(engine), HostFile(settings.hosts_file))
         ledger, keeping = Ledger(engine), Keeping(timedelta(days=settings.ledger_days), settings.ledger_rows)
         ended, loans = EndedJobs(engine), Loans(engine)
-        folders = ArchiveFolders(settings.archive_path, owner_of(settings.sql_url, settings.archive_path))
+        folders = _open_folders(settings)
         stores = Stores(jobs, ended, pages, extractions, archive, folders, loans)
         retention = Retention(frontier, ending, stores, _kept_for(settings))
         reconciler = Reconciler(frontier, watch, pages, ended, ending, ring, lambda job: way.begin(job, force=True))
@@ -165,6 +167,30 @@ class Platform:
         self.whereabouts.close_connections()
         self.rebuild.close_connections()
         self.engine.dispose()
+
+
+def open_archive(settings: Settings) -> ArchiveReader:
+    """Who reads the archive; an object store is asked for nothing yet."""
+    place = settings.archive_place
+    return RemoteReader(settings.archive_path, Objects(place)) if place else ArchiveReader(settings.archive_path)
+
+
+def open_archive_writer(settings: Settings) -> ArchiveWriter:
+    """Who writes to it, in a process that is not forked any more."""
+    path, limits = settings.archive_path, (settings.segment_bytes, _owner(settings))
+    if place := settings.archive_place:
+        return RemoteWriter(path, Objects(place), *limits, segment_age=settings.segment_age)
+    return ArchiveWriter(path, *limits, segment_age=settings.segment_age)
+
+
+def _open_folders(settings: Settings) -> ArchiveFolders:
+    path, owner = settings.archive_path, _owner(settings)
+    place = settings.archive_place
+    return RemoteFolders(path, Objects(place), owner) if place else ArchiveFolders(path, owner)
+
+
+def _owner(settings: Settings) -> str:
+    return owner_of(settings.sql_url, None if settings.archive_place else settings.archive_path)
 
 
 def _kept_for(settings: Settings) -> timedelta | None:
@@ -320,6 +346,12 @@ def serving_platform(settings: Settings) -> Platform:
     platform = Platform.open(settings, frontier, _doorbell(settings, frontier), durable=True)
     platform.archive.prepare()
     return platform
+
+
+def housekeeping_platform(settings: Settings) -> Platform:
+    """For a process that keeps house, and answers nobody. The settings name a Redis already (`with_redis`)."""
+    frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix, settings.manners)
+    return Platform.open(settings, frontier, _doorbell(settings, frontier), durable=True)
 
 
 def redis_urls(settings: Settings) -> RedisUrls:

@@ -154,9 +154,11 @@ class _Shelf:
 
 @contextmanager
 def _shelf(settings: Settings) -> Generator[_Shelf]:
+    from shoal.wiring import open_archive
+
     engine = open_database(settings.sql_url)
     try:
-        yield _Shelf(JobStore(engine), PageStore(engine), ArchiveReader(settings.archive_path))
+        yield _Shelf(JobStore(engine), PageStore(engine), open_archive(settings))
     finally:
         engine.dispose()
 

@@ -13,11 +13,13 @@ from shoal.core.trouble import gist
 from shoal.doctor.database import opened
 from shoal.doctor.finding import Area, Finding, Kind, Level, Words, well
 from shoal.doctor.ground import Ground, NotLooked
-from shoal.errors import PlaceUnavailable
+from shoal.errors import ArchiveUnavailable, PlaceUnavailable
 from shoal.home import PROBE_BYTES
 from shoal.output.bucket import Bucket
 from shoal.settings import Settings
 from shoal.store.inspection import sqlite_file
+from shoal.store.objects import Objects
+from shoal.store.remote import OWNERS
 
 ROOM_BYTES = 1_000_000_000
 """With less than this, a crawl may fill the disk."""
@@ -47,7 +49,7 @@ ARCHIVE = Kind(
 )  # fmt: skip
 GONE = Kind(
     "archive_missing", Area.STORAGE, Level.ERROR,
-    "The database points to stored pages, and their folder is not there: it was moved, or a disk is not mounted.",
+    "The database points to stored pages, and they are not there: the folder was moved, a disk is not mounted, or the bucket is another.",
     "export SHOAL_ARCHIVE_DIR=FOLDER",
 )  # fmt: skip
 SHARED = Kind(
@@ -80,9 +82,12 @@ def _is_filled(settings: Settings) -> bool:
 
 def archive(ground: Ground) -> Iterator[Finding]:
     """Can the archive be used, is it there where pages are said to be in it, and is it ours alone?"""
-    path = ground.settings.archive_path
+    path, place = ground.settings.archive_path, ground.settings.archive_place
     if why := unusable(path):
         yield ARCHIVE.found(f"the archive is {path}: {why}", other=Words("~/.shoal/archive"))
+        return
+    if place:
+        yield from _objects(ground, place)
         return
     if not path.exists():
         yield from _missing(ground, path)
@@ -92,6 +97,27 @@ def archive(ground: Ground) -> Iterator[Finding]:
     owners = len(list((path / ".owners").glob("*")))
     if owners > 1:
         yield SHARED.found(f"{owners} databases use {path}", other=f"{path}-2")
+
+
+def _objects(ground: Ground, place: Place) -> Iterator[Finding]:
+    """The archive in an object store: can it be written, read and emptied?"""
+    objects = Objects(place)
+    try:
+        objects.try_out()
+        owners, empty = list(objects.listed(OWNERS)), objects.is_empty()
+    except ArchiveUnavailable as exc:
+        yield ARCHIVE.found(gist(exc), mend=OUTPUT.mend)
+        return
+    except ImportError as exc:
+        raise NotLooked(f"object stores need {exc.name}") from exc
+    yield well(Area.STORAGE, f"the archive is {place}, which can be written, read and emptied")
+    if len(owners) > 1:
+        yield SHARED.found(f"{len(owners)} databases use {place}", mend=f"export SHOAL_ARCHIVE_URL={place}-2")
+    if empty:
+        with opened(ground) as database:
+            if database.has_archived_pages():
+                mend = "export SHOAL_ARCHIVE_URL=URL"
+                yield GONE.found(f"pages are stored in the archive, and nothing is in {place}", mend=mend)
 
 
 def _missing(ground: Ground, path: Path) -> Iterator[Finding]:

@@ -1,30 +1,15 @@
-"""An object store as a place: S3 and what speaks like it, Google Cloud Storage, Azure Blob Storage.
-
-Credentials and endpoints come from the environment, as each store's own tools read them (AWS_*, GOOGLE_*, AZURE_*).
-"""
+"""An object store as a place for results."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from shoal.core.output import Place
-from shoal.core.redact import without_secrets
 from shoal.errors import PlaceUnavailable
 from shoal.output.publishing import is_of_run
-
-if TYPE_CHECKING:
-    from obstore.store import ObjectStore
-
-MULTIPART_BYTES = 8 * 1024 * 1024
-AT_ONCE = 4
-"""Parts of a file that are on their way at the same time: memory is this many times the size of one."""
-REMOVED_AT_ONCE = 1_000
-CONNECT_S, ANSWER_S, RETRY_S = 10, 120, 60
-_MOST_SAID = 300
+from shoal.store.object_store import AT_ONCE, MULTIPART_BYTES, REMOVED_AT_ONCE, open_object_store, said
 
 
 class Bucket:
@@ -33,7 +18,7 @@ class Bucket:
     def __init__(self, place: Place) -> None:
         self._place = place
         with self._translated():
-            self._store = _open(place)
+            self._store = open_object_store(place)
 
     def put_file(self, name: str, file: Path) -> None:
         import obstore
@@ -97,17 +82,5 @@ class Bucket:
         try:
             yield
         except (BaseError, OSError, ValueError) as exc:
-            first = without_secrets(str(exc).strip().partition("\n")[0])[:_MOST_SAID]
             hint = "see that the bucket exists, and that the environment has credentials that may write to it"
-            raise PlaceUnavailable(f"cannot use {self._place}: {first}; {hint}") from exc
-
-
-def _open(place: Place) -> ObjectStore:
-    from obstore.store import from_url
-
-    return from_url(
-        place.root,
-        # An endpoint without TLS is the operator's word, in the environment: nobody else can name one.
-        client_options={"connect_timeout": f"{CONNECT_S}s", "timeout": f"{ANSWER_S}s", "allow_http": True},
-        retry_config={"max_retries": 3, "retry_timeout": timedelta(seconds=RETRY_S)},
-    )
+            raise PlaceUnavailable(f"cannot use {self._place}: {said(exc)}; {hint}") from exc

@@ -1,6 +1,7 @@
 """The archive: raw responses as WARC segments, a gzip member per record.
 
-One process writes one segment per job at a time, so no two writers share a file; a segment is closed at a size limit.
+One process writes one segment per job at a time, so no two writers share a file; a segment is closed when it is large
+or old enough.
 A row points into a segment (key, offset, length) and is written after the bytes are on the disk. What a killed process
 left behind the last row's record is a torn tail that nothing points to, and is cut off.
 """
@@ -12,12 +13,13 @@ import secrets
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from threading import RLock
 from typing import BinaryIO, TypeVar
 from uuid import uuid4
 
@@ -36,6 +38,7 @@ COMPRESSION = 1
 MAX_UNPACKED = 1_000_000_000
 MAX_OPEN = 32
 IDLE_S = 60.0
+SEGMENT_AGE = timedelta(minutes=15)
 MEND_AT_ONCE = 20
 GZIP = 31
 """To zlib: what it is given is a gzip member."""
@@ -74,65 +77,81 @@ class Attachment:
 class ArchiveWriter:
     """The segments that this process has open: those of the jobs it has lately worked for."""
 
-    def __init__(self, root: Path, segment_bytes: int, owner: str = "") -> None:
+    def __init__(
+        self, root: Path, segment_bytes: int, owner: str = "", *, segment_age: timedelta = SEGMENT_AGE
+    ) -> None:
         self._root = root
         self._segment_bytes = segment_bytes
+        self._segment_s = segment_age.total_seconds()
         self._owner = owner
         """The database whose rows will point here; written down before the first segment. '' is nobody's."""
-        self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._number = 0
         self._open: dict[str, Segment] = {}
         """The least recently used first."""
+        self._lock = RLock()
+        """Who closes idle segments may be another thread."""
 
     def append(self, job: str, exchange: Exchange) -> ArchiveRef:
         """Add one response to the job's segment."""
-        with _translated(self._root):
+        with self._lock, translated(self._root):
             return self._segment(job).append(_packed(_response_record(exchange)))
 
     def attach(self, job: str, url: str, at_ms: int, attachment: Attachment) -> ArchiveRef:
         """Add to the job's segment what was made of the response of this URL and moment."""
-        with _translated(self._root):
+        with self._lock, translated(self._root):
             return self._segment(job).append(_packed(_attachment_record(url, at_ms, attachment)))
 
     def flush(self) -> None:
-        """Bring all bytes to the disk; rows that point to them may be written after this."""
-        with _translated(self._root):
-            for segment in self._open.values():
-                segment.write()
-            for segment in self._open.values():
-                segment.sync()
-        self._close_idle()
+        """Bring all bytes to where they are safe; rows that point to them may be written after this."""
+        with self._lock:
+            with translated(self._root):
+                for segment in self._open.values():
+                    segment.write()
+                self._sync(list(self._open.values()))
+            self.close_idle()
 
     def close(self, job: str | None = None) -> None:
         """Close the segment of a job, or all."""
-        for name in [job] if job is not None else list(self._open):
-            if segment := self._open.pop(name, None):
-                with _translated(self._root):
+        with self._lock, translated(self._root):
+            for name in [job] if job is not None else list(self._open):
+                if segment := self._open.pop(name, None):
                     segment.close()
+
+    def end(self) -> None:
+        """The process is about to end."""
+        self.close()
 
     def abandon(self) -> None:
         """After a failed write: what was not flushed is taken back, and what comes next goes into new segments."""
-        for segment in self._open.values():
-            segment.cut()
-        self._open.clear()
+        with self._lock:
+            for segment in self._open.values():
+                segment.cut()
+            self._open.clear()
 
     def discard(self, job: str) -> None:
         """The job is gone: so is what this process has written for it of late."""
-        if segment := self._open.pop(job, None):
-            segment.discard()
+        with self._lock:
+            if segment := self._open.pop(job, None):
+                segment.discard()
 
-    def _close_idle(self) -> None:
+    def close_idle(self) -> None:
         """Another process may have ended the job; nobody tells us, so time and number are the limits."""
-        oldest = time.monotonic() - IDLE_S
-        for job, segment in list(self._open.items()):
-            if segment.used_at < oldest or len(self._open) > MAX_OPEN:
-                self.close(job)
+        with self._lock:
+            oldest = time.monotonic() - IDLE_S
+            for job, segment in list(self._open.items()):
+                if segment.used_at < oldest or len(self._open) > MAX_OPEN:
+                    self.close(job)
+
+    def _sync(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            segment.sync()
 
     def _segment(self, job: str) -> Segment:
         segment = self._open.pop(job, None)
         if segment:
             self._open[job] = segment
-            if segment.size < self._segment_bytes:
+            if segment.size < self._segment_bytes and time.monotonic() - segment.begun_at < self._segment_s:
                 return segment
             self.close(job)
         self._open[job] = segment = self._new_segment(job)
@@ -140,14 +159,20 @@ class ArchiveWriter:
 
     def _new_segment(self, job: str) -> Segment:
         if self._owner:
-            self._root.mkdir(parents=True, exist_ok=True)
-            register(self._root, self._owner)
+            self._register(self._owner)
         segment = None
         while segment is None:
             self._number += 1
-            segment = Segment.create(self._root, f"{job}/{self._name}-{self._number:04d}{SUFFIX}")
+            segment = self._create(f"{job}/{self._name}-{self._number:04d}{SUFFIX}")
         segment.append(_packed(_warcinfo(segment.key.split("/")[-1])))
         return segment
+
+    def _register(self, owner: str) -> None:
+        self._root.mkdir(parents=True, exist_ok=True)
+        register(self._root, owner)
+
+    def _create(self, key: str) -> Segment | None:
+        return Segment.create(self._root, key)
 
 
 class ArchiveReader:
@@ -158,26 +183,30 @@ class ArchiveReader:
 
     def ping(self) -> None:
         """Raises ArchiveUnavailable when the archive cannot be reached or written."""
-        with _translated(self._root), NamedTemporaryFile(dir=self._root, prefix=".probe-"):
+        with translated(self._root), NamedTemporaryFile(dir=self._root, prefix=".probe-"):
             pass
 
     def prepare(self) -> None:
         """Make the folder, once: if it is away later, that is worth knowing."""
-        with _translated(self._root):
+        with translated(self._root):
             self._root.mkdir(parents=True, exist_ok=True)
 
     def remove(self, job: str) -> None:
         """Delete all segments of a job."""
-        with _translated(self._root):
+        with translated(self._root):
             if (self._root / job).is_dir():
                 shutil.rmtree(self._root / job)
+
+    def gather(self) -> list[str]:
+        """Make segments whole that are in parts, and whose writers are gone; returns their keys."""
+        return []
 
     def mend(self, most: int = MEND_AT_ONCE) -> list[str]:
         """Cut the torn tails off segments whose writers were killed, of at most so many; returns the keys of the cut.
 
         Cheap when there is nothing to do; safe to repeat, and to call from several processes.
         """
-        with _translated(self._root):
+        with translated(self._root):
             return mend(self._root, most)
 
     def size(self, key: str) -> int:
@@ -312,7 +341,8 @@ def _record(kind: str, at: datetime, named: Mapping[str, str], block: bytes) -> 
 
 
 @contextmanager
-def _translated(root: Path) -> Generator[None]:
+def translated(root: Path) -> Generator[None]:
+    """Trouble with the disk as our own error."""
     try:
         yield
     except OSError as exc:

@@ -42,6 +42,9 @@ class ArchiveFolders:
     the only owner tell of what was there before it came.
     """
 
+    at_once: int | None = None
+    """Jobs to be looked at in one round, where a look costs more than one at a disk."""
+
     def __init__(self, root: Path, owner: str) -> None:
         self._root = root
         self._owner = owner

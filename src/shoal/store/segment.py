@@ -16,7 +16,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, Self
 from urllib.parse import quote, unquote
 
 import structlog
@@ -40,7 +40,7 @@ class Segment:
     def __init__(self, root: Path, key: str, marker: FileIO) -> None:
         self.key = key
         self.size = 0
-        self.used_at = time.monotonic()
+        self.begun_at = self.used_at = time.monotonic()
         self._root = root
         self._path = root / key
         self._marker = marker
@@ -52,16 +52,16 @@ class Segment:
         """So much is on the disk for certain."""
 
     @classmethod
-    def create(cls, root: Path, key: str) -> Segment | None:
-        """A new segment; None when its marker was taken for a dead writer's before it was locked."""
-        marker = _marker_of(root, key)
+    def create(cls, root: Path, key: str, *more: Any) -> Self | None:
+        """A new segment, made with `more`; None when its marker was taken for a dead writer's before it was locked."""
+        marker = marker_of(root, key)
         marker.parent.mkdir(parents=True, exist_ok=True)
         file = FileIO(marker, "xb")
         try:
             if not _lock(file, unsupported=True) or not os.fstat(file.fileno()).st_nlink:
                 file.close()
                 return None
-            return cls(root, key, file)
+            return cls(root, key, file, *more)
         except BaseException:
             file.close()
             marker.unlink(missing_ok=True)
@@ -95,7 +95,11 @@ class Segment:
         if not self._safe:
             for folder in (self._path.parent, self._root, self._root / MARKERS):
                 _sync_folder(folder)
+        self._keep()
         self._safe = self.size
+
+    def _keep(self) -> None:
+        """For who keeps segments elsewhere: what is not safe yet is in the file."""
 
     def close(self) -> None:
         """Sync; the segment is complete."""
@@ -104,7 +108,10 @@ class Segment:
         except BaseException:
             self.cut()
             raise
-        _marker_of(self._root, self.key).unlink(missing_ok=True)
+        self._complete()
+
+    def _complete(self) -> None:
+        marker_of(self._root, self.key).unlink(missing_ok=True)
         self._file.close()
         self._marker.close()
 
@@ -115,7 +122,7 @@ class Segment:
                 os.ftruncate(self._file.fileno(), self._safe)
             else:
                 self._path.unlink(missing_ok=True)
-            _marker_of(self._root, self.key).unlink(missing_ok=True)
+            marker_of(self._root, self.key).unlink(missing_ok=True)
         except OSError as exc:  # then the marker stays, and the segment is mended later
             log.warning("segment_not_cut", segment=self.key, error=str(exc))
         finally:
@@ -139,19 +146,20 @@ def mend(root: Path, most: int) -> list[str]:
     """
     mended: list[str] = []
     looked_at = 0
-    for key in _marked(root):
+    for key in marked(root):
         if looked_at == most:
             break
-        with _dead_writers(root, key) as dead:
+        with dead_writers(root, key) as dead:
             if dead:
                 looked_at += 1
-                if _cut_back(root, key):
+                if cut_back(root, key):
                     mended.append(key)
-                _marker_of(root, key).unlink(missing_ok=True)
+                marker_of(root, key).unlink(missing_ok=True)
     return mended
 
 
-def _marked(root: Path) -> list[str]:
+def marked(root: Path) -> list[str]:
+    """Keys of the segments that have a marker."""
     try:
         markers = sorted((root / MARKERS).iterdir())
     except FileNotFoundError:
@@ -159,15 +167,16 @@ def _marked(root: Path) -> list[str]:
     return [unquote(marker.name) + SUFFIX for marker in markers]
 
 
-def _marker_of(root: Path, key: str) -> Path:
+def marker_of(root: Path, key: str) -> Path:
+    """The marker of a segment that is written."""
     return root / MARKERS / quote(key.removesuffix(SUFFIX), safe="")
 
 
 @contextmanager
-def _dead_writers(root: Path, key: str) -> Generator[bool]:
+def dead_writers(root: Path, key: str) -> Generator[bool]:
     """Was the segment left by a writer that is dead? Nobody else mends it meanwhile."""
     try:
-        marker = FileIO(_marker_of(root, key), "rb")
+        marker = FileIO(marker_of(root, key), "rb")
     except FileNotFoundError:
         yield False
         return
@@ -186,7 +195,8 @@ def _lock(file: FileIO, *, unsupported: bool) -> bool:
     return True
 
 
-def _cut_back(root: Path, key: str) -> bool:
+def cut_back(root: Path, key: str) -> bool:
+    """Bring a segment to the end of its last whole record; True when that has changed it."""
     try:
         file = (root / key).open("r+b")
     except FileNotFoundError:

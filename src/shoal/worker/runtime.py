@@ -31,11 +31,9 @@ from shoal.render.limits import RenderLimits
 from shoal.render.lookup import find_browser
 from shoal.render.renderer import BrowserRenderer
 from shoal.settings import Settings
-from shoal.store.archive import ArchiveWriter
 from shoal.store.earlier import EarlierPages
-from shoal.store.orphans import owner_of
 from shoal.store.robots import RobotsStore
-from shoal.wiring import Platform, redis_urls
+from shoal.wiring import Platform, open_archive_writer, redis_urls
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.doorbell import Doorbell
@@ -97,9 +95,7 @@ class Runtime:
         self._loop = uvloop.new_event_loop()
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sync")
         self._client = self._loop.run_until_complete(_make_client(settings))
-        self._archive = ArchiveWriter(
-            settings.archive_path, settings.segment_bytes, owner_of(settings.sql_url, settings.archive_path)
-        )
+        self._archive = open_archive_writer(settings)
         self._contexts: dict[str, JobContext] = {}
         self._lifeline = lifeline
         self._proxy_desk = ProxyDesk.at(redis_urls(settings).frontier, settings.prefix)
@@ -122,7 +118,7 @@ class Runtime:
 
     def close(self) -> None:
         """Release everything but the platform; the process is about to end."""
-        self._archive.close()
+        self._archive.end()
         self._proxy_desk.close_connections()
         self._loop.run_until_complete(self._client.close())
         spans.flush()

@@ -37,6 +37,7 @@ from shoal.observe import flush_logs
 from shoal.settings import Settings
 from shoal.stdlog import adopt_library_logs
 from shoal.wiring import Platform, redis_urls
+from shoal.worker.apart import HouseApart
 from shoal.worker.app import PARTS_TASK, SLICE_TASK, TICK_TASK, make_app
 from shoal.worker.beat import Beat
 from shoal.worker.door import Door
@@ -50,7 +51,7 @@ from shoal.worker.pulse import Pool, Pulse
 from shoal.worker.runtime import Lifeline, Runtime
 from shoal.worker.supervisor import RECYCLED, STALLED, Life
 from shoal.worker.threads import take_turns_often
-from shoal.worker.ticks import Ticks
+from shoal.worker.ticks import House, OwnHouse, Ticks
 
 log = structlog.get_logger()
 
@@ -75,7 +76,7 @@ class Worker:
         self._marks = Marks(settings.processes)
         self._pool = _CeleryPool(self._marks)
         self._pulse = Pulse(settings, self._app, life, self._pool, self._door, self._give_up)
-        self._ticks = Ticks(self._app, self._open_apart) if self._mixed else None
+        self._ticks = Ticks(self._app, self._open_house) if self._mixed else None
         self._beat = Beat(settings, self._app) if settings.beat else None
         self._connect_tasks()
         self._connect_signals()
@@ -172,6 +173,12 @@ class Worker:
         if self._platform is None:
             self._platform = self._open_apart()
         return self._platform
+
+    def _open_house(self) -> House:
+        """Not here, where the pool's processes are forked from one that must not use the object store."""
+        if self._settings.archive_place and not self._alone:
+            return HouseApart(self._settings, self._life.worker)
+        return OwnHouse(self._open_apart())
 
     def _open_apart(self) -> Platform:
         settings, holder = self._settings, f"{self._life.worker}:{os.getpid()}"

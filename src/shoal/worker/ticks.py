@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 import structlog
 from celery import Celery
@@ -25,12 +26,38 @@ ENDS_WITHIN_S = 5.0
 BROKER_S = 2.0
 
 
+class House(Protocol):
+    """Where rounds of the housekeeping are done."""
+
+    def tick(self) -> None:
+        """One round, to its end."""
+        ...
+
+    def close(self) -> None:
+        """There are no more."""
+        ...
+
+
+class OwnHouse:
+    """In this process."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+
+    def tick(self) -> None:
+        self._platform.frontier.answer_ring(CONTROL_QUEUE)
+        self._platform.housekeeper.tick()
+
+    def close(self) -> None:
+        self._platform.close()
+
+
 class Ticks:
     """Answers the beat for as long as the worker lives."""
 
-    def __init__(self, app: Celery, open_platform: Callable[[], Platform]) -> None:
+    def __init__(self, app: Celery, open_house: Callable[[], House]) -> None:
         self._app = app
-        self._open_platform = open_platform
+        self._open_house = open_house
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ticks", daemon=True)
 
@@ -44,19 +71,18 @@ class Ticks:
             self._thread.join(ENDS_WITHIN_S)
 
     def _run(self) -> None:
-        platform: Platform | None = None
+        house: House | None = None
         while not self._ended.wait(LOOK_S):
             try:
                 if self._take():
-                    platform = platform or self._open_platform()
-                    platform.frontier.answer_ring(CONTROL_QUEUE)
-                    platform.housekeeper.tick()
+                    house = house or self._open_house()
+                    house.tick()
             except Unavailable as exc:
                 log.warning("tick_failed", error=str(exc))
             except Exception:  # whatever the broker's client raises: the next look may be luckier
                 log.exception("tick_failed")
-        if platform:
-            platform.close()
+        if house:
+            house.close()
 
     def _take(self) -> bool:
         with self._app.pool.acquire(block=True, timeout=BROKER_S) as connection:
