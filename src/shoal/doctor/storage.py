@@ -49,7 +49,7 @@ ARCHIVE = Kind(
 )  # fmt: skip
 GONE = Kind(
     "archive_missing", Area.STORAGE, Level.ERROR,
-    "The database points to stored pages, and they are not there: the folder was moved, a disk is not mounted, or the bucket is another.",
+    "The database points to stored pages, and they are not there: moved, not mounted, or in another bucket.",
     "export SHOAL_ARCHIVE_DIR=FOLDER",
 )  # fmt: skip
 SHARED = Kind(
