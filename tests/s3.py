@@ -64,10 +64,9 @@ class S3:
 
 
 @contextmanager
-def running_s3() -> Generator[S3]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def running_s3(port: int = 0) -> Generator[S3]:
+    """On this port, or a free one."""
+    port = port or free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent
@@ -79,6 +78,12 @@ def running_s3() -> Generator[S3]:
     finally:
         process.terminate()
         process.wait(10)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def _answers(server: S3) -> bool:

@@ -145,7 +145,8 @@ def test_a_writer_that_is_killed_in_an_upload_is_finished_by_the_next(objects: O
     unfinished = [path for path in spooled(root) if path.name.endswith(".warc.gz")]
     assert unfinished
     assert_all_is_read(objects, tmp_path / "other", refs, 3_000_000)
-    assert RemoteReader(root, objects).mend() in ([], [f"{path.parent.name}/{path.name}" for path in unfinished])
+    torn = RemoteReader(root, objects).mend()
+    assert set(torn) <= {f"{path.parent.name}/{path.name}" for path in unfinished}
     assert spooled(root) == []
     assert list(objects.listed(PARTS)) == []
     assert_all_is_read(objects, tmp_path / "other", refs, 3_000_000)
