@@ -162,6 +162,14 @@ def test_the_archive_is_one_for_all_who_read_or_write_it() -> None:
     assert shared == {name for name, _ in _ours()} - {"first-key", "flower"}
 
 
+def test_the_archive_has_a_bucket_apart_from_results() -> None:
+    for name, each in _ours():
+        if name not in ("first-key", "flower"):
+            assert each["environment"]["SHOAL_ARCHIVE_URL"] == "s3://shoal-archive/"
+            assert each["environment"]["SHOAL_OUTPUTS"] == "s3://shoal/"
+    assert "store/shoal-archive store/shoal" in str(_services()["bucket"]["command"])
+
+
 def test_stores_have_no_way_to_the_web() -> None:
     assert compose()["networks"]["stores"]["internal"] is True
     for name in ("valkey", "postgres", "object-store"):

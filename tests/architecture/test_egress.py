@@ -116,6 +116,9 @@ LEAVES = (
         "the table that a job names: of the operator's, by SHOAL_OUTPUTS, or the command line's",
     ),
     leave("output/bucket.py", "obstore", "object stores: the operator's, by the environment and SHOAL_OUTPUTS"),
+    leave("store/object_store.py", "obstore", "opens them"),
+    leave("store/objects.py", "obstore", "the archive's object store, which the operator has named: SHOAL_ARCHIVE_URL"),
+    leave("worker/apart.py", "subprocess", "starts the process that keeps house"),
     leave("wiring.py", "sqlalchemy", "opens the database"),
     leave("webhooks/assembly.py", "sqlalchemy", "names the type of a database"),
     leave(

@@ -67,12 +67,14 @@ def test_what_pods_refer_to_is_there() -> None:
             assert (kind, next(iter(source.values()))["name"]) in names, name
         volumes = {volume["name"]: volume for volume in _pod(each)["volumes"]}
         assert {mount["name"] for mount in only_container(each)["volumeMounts"]} == set(volumes)
-        assert ("PersistentVolumeClaim", volumes["archive"]["persistentVolumeClaim"]["claimName"]) in names
 
 
-def test_the_archive_can_be_mounted_by_all() -> None:
-    (claim,) = of_kind("PersistentVolumeClaim")
-    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+def test_the_archive_is_where_all_can_reach_it() -> None:
+    """A pod keeps only what it is writing, with room for several segments."""
+    assert {each.settings.archive_url for each in kubernetes_services()} == {"s3://shoal-archive/"}
+    for name, each in _deployments().items():
+        volumes = {volume["name"]: volume for volume in _pod(each)["volumes"]}
+        assert volumes["archive"]["emptyDir"] == {"sizeLimit": "4Gi"}, name
 
 
 def test_selectors_find_their_pods() -> None:
@@ -162,7 +164,7 @@ def test_no_pod_reaches_metadata_services() -> None:
         for block in rule.get("to", [])
         if ip_network(block["ipBlock"]["cidr"]).version == METADATA.version
     ]
-    assert len(ways) == 2
+    assert len(ways) == 3
     for way in ways:
         assert any(METADATA.subnet_of(ip_network(each)) for each in way["except"])  # pyright: ignore[reportArgumentType]
 

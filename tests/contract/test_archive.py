@@ -184,7 +184,7 @@ def test_whole_segments_are_warc_files_for_everybody(place: Shared, tmp_path: Pa
     with path.open("rb") as file:
         found = [
             record.rec_headers.get_header("WARC-Target-URI")
-            for record in ArchiveIterator(file)  # pyright: ignore[reportUnknownVariableType, reportGeneralTypeIssues]
+            for record in ArchiveIterator(file)
         ]
     assert found == [None, *(f"http://a.example/{number}" for number in range(20))]
 
@@ -248,11 +248,12 @@ def test_what_is_not_there_is_not_found(place: Shared) -> None:
 def test_the_size_of_a_segment_says_how_far_it_can_be_read(place: Shared) -> None:
     assert place.reader().size(f"job/none{SUFFIX}") == -1
     writer = place.writer()
-    for number in range(3):
-        (ref,) = write(writer, number)
-        assert place.reader("b").size(ref.key) == ref.offset + ref.length
+    refs = write(writer, 0)
+    for number in range(1, 4):
+        refs += write(writer, number)
+        assert place.reader("b").size(refs[-1].key) == refs[-1].offset + refs[-1].length
     writer.close()
-    assert place.reader("b").size(ref.key) == ref.offset + ref.length
+    assert place.reader("b").size(refs[-1].key) == refs[-1].offset + refs[-1].length
 
 
 def test_folders_tell_what_is_there(place: Shared) -> None:

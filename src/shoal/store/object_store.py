@@ -22,13 +22,14 @@ AT_ONCE = 4
 """Parts of a file that are on their way at the same time: memory is this many times the size of one."""
 REMOVED_AT_ONCE = 1_000
 CONNECT_S, ANSWER_S, RETRY_S = 10, 120, 60
+HASTE_S = 3
 _MOST_SAID = 300
 _users: set[int] = set()
 """Processes that have used the library: this one, or those that it was forked from."""
 
 
-def open_object_store(place: Place) -> ObjectStore:
-    """The store of a place; nothing is asked yet."""
+def open_object_store(place: Place, *, hasty: bool = False) -> ObjectStore:
+    """The store of a place; nothing is asked yet. Who is `hasty` asks once, and waits for a few seconds only."""
     _users.add(os.getpid())
     if _users != {os.getpid()}:
         raise OSError("this process was forked from one that had used the object store")
@@ -37,8 +38,12 @@ def open_object_store(place: Place) -> ObjectStore:
     return from_url(
         place.root,
         # An endpoint without TLS is the operator's word, in the environment: nobody else can name one.
-        client_options={"connect_timeout": f"{CONNECT_S}s", "timeout": f"{ANSWER_S}s", "allow_http": True},
-        retry_config={"max_retries": 3, "retry_timeout": timedelta(seconds=RETRY_S)},
+        client_options={
+            "connect_timeout": f"{HASTE_S if hasty else CONNECT_S}s",
+            "timeout": f"{HASTE_S if hasty else ANSWER_S}s",
+            "allow_http": True,
+        },
+        retry_config={"max_retries": 0 if hasty else 3, "retry_timeout": timedelta(seconds=RETRY_S)},
     )
 
 

@@ -128,8 +128,15 @@ class Objects:
         self.remove(batch)
 
     def ping(self) -> None:
-        """Raises ArchiveUnavailable when the store cannot be asked."""
-        self.get(".probe", 0, 1)
+        """Raises ArchiveUnavailable when the store cannot be asked, within a few seconds."""
+        import obstore
+
+        with self._translated():
+            try:
+                obstore.get(self._hasty_store, self._key(".probe"))
+            except FileNotFoundError as exc:
+                if "NoSuchBucket" in str(exc):
+                    raise
 
     def try_out(self) -> None:
         """Write an object, read it back, remove it; raises ArchiveUnavailable when one of these cannot be done."""
@@ -149,6 +156,10 @@ class Objects:
     def _store(self) -> ObjectStore:
         """Opened when it is first used: by then the process has been forked."""
         return open_object_store(self.place)
+
+    @cached_property
+    def _hasty_store(self) -> ObjectStore:
+        return open_object_store(self.place, hasty=True)
 
     def _key(self, name: str) -> str:
         return "/".join(filter(None, (self.place.path, name)))

@@ -101,7 +101,7 @@ def owner_of(url: str, archive: Path | None) -> str:
 
 def _name_beside(database: Path) -> str:
     """A name that a file of SQLite has got once, at random: its path says nothing to other machines."""
-    file = database.with_name(f"{database.name}.owner")
+    file = Path(f"{database}.owner")
     try:
         if not file.exists():
             with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=".owner-") as new:
