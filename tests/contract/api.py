@@ -24,7 +24,9 @@ from shoal.settings import Settings
 from shoal.store.archive import ArchiveWriter, Exchange
 from shoal.store.items import ItemRow
 from shoal.store.keys import KeyStore
+from shoal.store.objects import Objects
 from shoal.store.page_rows import PageRow
+from shoal.store.remote import RemoteWriter
 from shoal.wiring import Platform, redis_urls
 from shoal.worker.delivery import Delivery
 from shoal.worker.result import Result, given_up
@@ -136,12 +138,19 @@ def a_desk(valkey_url: str, home: Path, database_url: str | None = None, **setti
     platform = Platform.open(chosen, frontier, lambda queue, request_id="": rings.append((queue, request_id)))
     platform.archive.prepare()
     app = make_api(platform)
-    archive = ArchiveWriter(chosen.archive_path, chosen.segment_bytes)
+    archive = _writer(chosen)
     try:
         yield Desk(app.test_client(), platform=platform, app=app, rings=rings, archive=archive)
     finally:
-        archive.close()
+        archive.end()
         platform.close()
+
+
+def _writer(settings: Settings) -> ArchiveWriter:
+    """One that names no owner: tests see when the housekeeping does."""
+    if place := settings.archive_place:
+        return RemoteWriter(settings.archive_path, Objects(place), settings.segment_bytes)
+    return ArchiveWriter(settings.archive_path, settings.segment_bytes)
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------

@@ -182,10 +182,7 @@ def test_whole_segments_are_warc_files_for_everybody(place: Shared, tmp_path: Pa
     content = place.objects.get(key, 0, 10**9) if place.s3 else (place.root("") / key).read_bytes()
     path.write_bytes(content or b"")
     with path.open("rb") as file:
-        found = [
-            record.rec_headers.get_header("WARC-Target-URI")
-            for record in ArchiveIterator(file)
-        ]
+        found = [record.rec_headers.get_header("WARC-Target-URI") for record in ArchiveIterator(file)]
     assert found == [None, *(f"http://a.example/{number}" for number in range(20))]
 
 
@@ -395,6 +392,23 @@ def test_the_parts_win_over_a_file_that_has_less(bucket: Shared) -> None:
     Parts(bucket.objects).make_whole(refs[0].key, short)
     assert bucket.segments(PARTS) == []
     assert read(bucket.reader(), refs) == [exchange(number) for number in range(3)]
+
+
+def test_a_part_that_comes_late_is_added_to_the_whole_segment(bucket: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a process that was killed while it was put: no row points to it, and it is not left lying about."""
+    writer = bucket.writer()
+    refs = [*write(writer, 1), *write(writer, 2)]
+    key = refs[0].key
+    late = Parts(bucket.objects).of(key)[-1]
+    content = bucket.objects.get(late.name, 0, 10**6)
+    bucket.objects.remove([late.name])
+    Parts(bucket.objects).make_whole(key)
+    assert content
+    bucket.objects.put(late.name, content)
+    monkeypatch.setattr(parts_module, "GATHER_AFTER", timedelta())
+    assert bucket.reader().gather() == [key]
+    assert bucket.segments(PARTS) == []
+    assert read(bucket.reader(), refs) == [exchange(1), exchange(2)]
 
 
 def test_parts_with_a_hole_are_left_as_they_are(bucket: Shared) -> None:

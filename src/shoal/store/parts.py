@@ -28,6 +28,8 @@ from shoal.store.objects import Found, Objects
 log = structlog.get_logger()
 
 PARTS = ".parts"
+CLOCK = ".clock"
+"""An object that is written to learn the store's time."""
 OVERDUE_S = 5_400.0
 """A writer does not trust a part that came this long after its segment was begun."""
 GATHER_AFTER = timedelta(hours=2)
@@ -87,12 +89,13 @@ class Parts:
         parts = self.of(key)
         if not parts:
             return
-        end = parts[-1].end
-        if self._length(key) < end:
+        end, length = parts[-1].end, self._length(key)
+        if length < end:
+            pieces = [Part(key, 0, length), *(part for part in parts if part.end > length)] if length else parts
             if local is not None and _length_of(local) >= end:
                 self.objects.put_file(key, local)
-            elif _are_whole(parts):
-                self._put_together(key, parts)
+            elif _are_whole(pieces):
+                self._put_together(key, pieces)
             else:
                 log.error("parts_missing", segment=key, parts=len(parts), first=parts[0].start)
                 return
@@ -106,7 +109,10 @@ class Parts:
         for found in self.objects.listed(PARTS):
             key = _key_of(found)
             newest[key] = max(newest.get(key, found.written), found.written)
-        old = [key for key, written in newest.items() if since(written) >= GATHER_AFTER]
+        if not newest:
+            return []
+        now = self._now()
+        old = [key for key, written in newest.items() if now - written >= GATHER_AFTER]
         for key in old[:most]:
             self.make_whole(key)
         return old[:most]
@@ -140,6 +146,14 @@ class Parts:
                     whole.write(content)
             whole.flush()
             self.objects.put_file(key, Path(whole.name))
+
+    def _now(self) -> datetime:
+        """By the store's own clock, which has stamped the parts."""
+        self.objects.put(CLOCK, b"")
+        found = self.objects.look(CLOCK)
+        if found is None:
+            raise ArchiveUnavailable(f"what was written to {self.objects.place} is not there")
+        return found.written
 
     def _length(self, key: str) -> int:
         whole = self.objects.look(key)
