@@ -82,6 +82,26 @@ def test_pages_are_read_on_another_machine_when_the_first_is_gone(
     assert [key for key in s3.keys(bucket) if job in key] == []
 
 
+def test_a_machine_is_lost_in_mid_crawl_and_another_one_goes_on(
+    machines: tuple[Shoal, Shoal, str], bookshop: Server, valkey_url: str
+) -> None:
+    """Its processes are killed and its home is gone: every row that it has written has its bytes."""
+    shared = (("SHOAL_REDIS_URL", valkey_url), ("SHOAL_PREFIX", "lost-machine"), ("SHOAL_LEASE_SECONDS", "3"))
+    one, other = (replace(each, extra=(*each.extra, *shared)) for each in machines[:2])
+    database = dict(other.extra)["SHOAL_DATABASE_URL"]
+    with one.running("worker", "--concurrency", "2"):
+        pages = ("--pages", "150", "--rate", "50", "--parallel", "16", "--no-robots")
+        job = other.run("crawl", bookshop.url, *pages, "--detach").out.strip()
+        wait_until(lambda: other.status(job)["counters"]["done"] >= 30, within=SOON)
+        for process in one.processes():
+            process.kill()
+    shutil.rmtree(one.home, ignore_errors=True)
+    assert read_all(other, job, database) >= 30
+    with other.running("worker", "--beat"):
+        wait_until(lambda: other.status(job)["state"] == "finished", within=SOON)
+    assert read_all(other, job, database) >= 150
+
+
 def test_a_worker_with_a_pool_keeps_house_apart_and_its_processes_can_be_replaced(
     shoal: Shoal, s3: S3, bookshop: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

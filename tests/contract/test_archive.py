@@ -17,6 +17,7 @@ from warcio.archiveiterator import ArchiveIterator
 from shoal.core.output import Place
 from shoal.errors import ArchiveUnavailable, NotFound
 from shoal.store import archive as archive_module
+from shoal.store import object_store
 from shoal.store import parts as parts_module
 from shoal.store.archive import ArchiveReader, ArchiveWriter, Attachment, Exchange
 from shoal.store.folders import ArchiveFolders
@@ -477,6 +478,13 @@ def test_errors_tell_no_secrets(bucket: Shared, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ArchiveUnavailable) as caught:
         Objects(Place("s3", bucket.bucket, "")).try_out()
     assert "s3cret" not in str(caught.value)
+
+
+def test_a_process_that_was_forked_from_a_user_is_told_so(bucket: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait for threads that there are not."""
+    monkeypatch.setattr(object_store, "_users", {1})
+    with pytest.raises(ArchiveUnavailable, match="forked"):
+        bucket.objects.ping()
 
 
 def test_a_store_can_be_tried_out(bucket: Shared) -> None:
