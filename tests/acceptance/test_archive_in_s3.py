@@ -15,6 +15,7 @@ import pytest
 
 from shoal.core.output import Place
 from shoal.store.database import open_database
+from shoal.store.jobs import JobStore
 from shoal.store.objects import Objects
 from shoal.store.pages import PageStore
 from shoal.store.remote import RemoteReader
@@ -119,6 +120,13 @@ def test_a_worker_with_a_pool_keeps_house_apart_and_its_processes_can_be_replace
                 child.send_signal(signal.SIGKILL)
         for job in jobs:
             assert read_all(here, job) >= 10
+        (house,) = [process for process in here.processes() if "shoal.worker.apart" in process.cmdline()]
+        house.kill()
+        engine = open_database(f"sqlite:///{here.home / 'shoal.db'}")
+        JobStore(engine).give_up(jobs[0], at_ms=1)
+        wait_until(lambda: not JobStore(engine).given_up(), within=SOON)  # by another one
+        engine.dispose()
+        assert [key for key in s3.keys(bucket) if jobs[0] in key] == []
 
 
 def pool_of(shoal: Shoal) -> list[psutil.Process]:

@@ -18,7 +18,8 @@ from shoal.store.object_store import AT_ONCE, MULTIPART_BYTES, REMOVED_AT_ONCE, 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-_OUT_OF_RANGE = ("416", "InvalidRange", "nvalid range")
+_OUT_OF_RANGE = ("status code: 416", "<Code>InvalidRange</Code>")
+_NO_BUCKET = ("<Code>NoSuchBucket</Code>", "<Code>ContainerNotFound</Code>")
 _HINT = "see that the bucket exists, and that the environment has credentials that may write to it"
 
 
@@ -64,7 +65,7 @@ class Objects:
             try:
                 found = obstore.get(self._store, self._key(name), options={"range": (start, end)})
             except FileNotFoundError as exc:
-                if "NoSuchBucket" in str(exc):
+                if any(word in str(exc) for word in _NO_BUCKET):
                     raise
                 return None
             except GenericError as exc:
@@ -135,7 +136,7 @@ class Objects:
             try:
                 obstore.get(self._hasty_store, self._key(".probe"))
             except FileNotFoundError as exc:
-                if "NoSuchBucket" in str(exc):
+                if any(word in str(exc) for word in _NO_BUCKET):
                     raise
 
     def try_out(self) -> None:
