@@ -36,6 +36,7 @@ from shoal.store.submissions import REPLAY
 log = structlog.get_logger()
 
 ROWS_AT_ONCE = 1_000
+OPEN_SEGMENTS = 8
 BODIES_AT_ONCE = 50
 
 
@@ -252,24 +253,25 @@ class WayBack:
         job = way.row.id
         rows = self._pages.pages_after(job, place.last, BODIES_AT_ONCE)
         candidates, duplicates = list[Candidate](), 0
-        for number, page in rows:
-            if not place.covers(number):
-                break
-            found, known = self._onward(way, page)
-            candidates += found
-            duplicates += known
+        with self._archive.kept_open(OPEN_SEGMENTS) as archive:
+            for number, page in rows:
+                if not place.covers(number):
+                    break
+                found, known = self._onward(way, page, archive)
+                candidates += found
+                duplicates += known
         self._admit(way, candidates, duplicates)
         if rows and rows[-1][0] < place.upto:
             return place.behind(rows[-1][0])
         _, links = self._pages.newest(job)
         return place.at(Part.FOUND, links)
 
-    def _onward(self, way: _Way, page: PageRow) -> tuple[list[Candidate], int]:
+    def _onward(self, way: _Way, page: PageRow, archive: ArchiveReader) -> tuple[list[Candidate], int]:
         """Where a stored page leads to."""
         way.done.walked += 1
         try:
             ref = body_wanted(way.trail, page)
-            return onward(way.trail, page, self._archive.read(ref) if ref else None)
+            return onward(way.trail, page, archive.read(ref) if ref else None)
         except (NotFound, FetchError) as exc:
             way.done.missing += 1
             log.warning("links_lost", job=page.job, url=page.url, error=str(exc))
