@@ -15,9 +15,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from shoal.errors import LenderGone
+from shoal.store.bulk import Bulk
 from shoal.store.page_rows import CarriedOver, Recrawled
 from shoal.store.tables import FIRST_VERSION, borrowed, items, jobs, outlinks, quarantine
-from shoal.store.upsert import insert_new, upsert
+from shoal.store.upsert import insert_new
 
 _COPIED = ("fingerprint", "number", "url", "data", "version")
 
@@ -28,14 +29,14 @@ class Carrier:
     def __init__(self, dialect: str) -> None:
         self._listed: Callable[[Sequence[int]], object] = list if dialect == "postgresql" else orjson.dumps
         self._copies = (*_copying(dialect, items), *_copying(dialect, quarantine, "reasons"))
-        self._put_outlinks = upsert(dialect, outlinks, ("job", "fingerprint"))
+        self._put_outlinks = Bulk(dialect, outlinks, ("job", "fingerprint"))
         self._put_loan = insert_new(dialect, borrowed)
 
     def write(self, connection: Connection, recrawled: Recrawled) -> None:
         """Outlinks, items and loans; raises LenderGone when an earlier job was given up."""
         if recrawled.outlinks:
             rows = [{"job": row.job, "fingerprint": row.fingerprint, "found": row.found} for row in recrawled.outlinks]
-            connection.execute(self._put_outlinks, rows)
+            self._put_outlinks.write(connection, rows)
         if not recrawled.carried:
             return
         self._copy_items(connection, recrawled.carried)

@@ -15,8 +15,8 @@ import orjson
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from shoal.store.bulk import Bulk
 from shoal.store.tables import FIRST_VERSION, items, quarantine
-from shoal.store.upsert import upsert
 
 KEY = ("job", "version", "fingerprint", "number")
 
@@ -70,17 +70,17 @@ class ItemWriter:
     """Writes items of whole pages, within a transaction of the caller's."""
 
     def __init__(self, dialect: str) -> None:
-        self._put_item = upsert(dialect, items, KEY)
-        self._put_quarantined = upsert(dialect, quarantine, KEY)
+        self._put_items = Bulk(dialect, items, KEY)
+        self._put_quarantined = Bulk(dialect, quarantine, KEY)
         self._cut_items, self._cut_quarantine = _cut(dialect, items), _cut(dialect, quarantine)
         self._listed: Callable[[Sequence[int]], object] = list if dialect == "postgresql" else orjson.dumps
 
     def add(self, connection: Connection, rows: Sequence[ItemRow], refused: Sequence[Quarantined] = ()) -> None:
         """Rows that are there are replaced."""
         if rows:
-            connection.execute(self._put_item, [item_values(row) for row in rows])
+            self._put_items.write(connection, [item_values(row) for row in rows])
         if refused:
-            connection.execute(self._put_quarantined, [_quarantined_values(row) for row in refused])
+            self._put_quarantined.write(connection, [_quarantined_values(row) for row in refused])
 
     def write(
         self,

@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from shoal.core.ledger import Ask, plain_rule, plain_url
 from shoal.core.manners import LimitSource
+from shoal.store.bulk import Bulk
 from shoal.store.host_tables import ledger
 from shoal.store.trouble import translated_errors
 
@@ -28,7 +29,9 @@ SHOWN_GROUPS = 50
 SHOWN_HOURS = 24 * 31
 _LOOKED_AT = 100
 """Entries at the old end among which one must be too old before anything is removed."""
-_COLUMNS = tuple(column.name for column in ledger.c if column.name != "id")
+_COLUMNS = tuple(str(column.name) for column in ledger.c if column.name != "id")
+_INSERT = f"INSERT INTO ledger ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+"""For SQLite's driver itself: this is done for every page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +106,14 @@ class Ledger:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        mark = "?" if engine.dialect.paramstyle == "qmark" else "%s"
-        self._insert = f"INSERT INTO ledger ({', '.join(_COLUMNS)}) VALUES ({', '.join([mark] * len(_COLUMNS))})"
-        """For the driver itself: this is done for every page."""
+        self._put = Bulk(engine.dialect.name, ledger)
 
     def write(self, connection: Connection, asks: Sequence[Ask]) -> None:
         """Add entries, within somebody's transaction."""
-        connection.exec_driver_sql(self._insert, [_values(ask) for ask in asks])
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql(_INSERT, [_values(ask) for ask in asks])
+        else:
+            self._put.write(connection, [dict(zip(_COLUMNS, _values(ask), strict=True)) for ask in asks])
 
     def read(
         self,

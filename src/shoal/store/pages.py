@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from shoal.core.ledger import Ask
+from shoal.store.bulk import Bulk
 from shoal.store.carrying import Carrier
 from shoal.store.items import ItemRow, ItemWriter, PageKey, Quarantined, item_of, quarantined_of
 from shoal.store.ledger import Ledger
@@ -27,7 +28,14 @@ from shoal.store.page_rows import (
 from shoal.store.row_filter import EVERYTHING, VERSIONED, RowFilter, narrowed
 from shoal.store.tables import FIRST_VERSION, dead_letters, items, links, outlinks, pages, quarantine
 from shoal.store.trouble import translated_errors
-from shoal.store.upsert import upsert
+
+
+_LOCK_JOBS = sa.text(
+    "SELECT pg_advisory_xact_lock(number) FROM ("
+    "SELECT DISTINCT hashtext(job) AS number FROM unnest(CAST(:jobs AS text[])) AS given(job) ORDER BY number"
+    ") AS numbers"
+)
+"""All take them in the same order, or two could wait for each other."""
 
 
 class PageStore:
@@ -36,8 +44,9 @@ class PageStore:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         dialect = engine.dialect.name
-        self._put_page = upsert(dialect, pages, ("job", "fingerprint"))
-        self._put_dead = upsert(dialect, dead_letters, ("job", "fingerprint"))
+        self._put_pages = Bulk(dialect, pages, ("job", "fingerprint"))
+        self._put_dead = Bulk(dialect, dead_letters, ("job", "fingerprint"))
+        self._put_links = Bulk(dialect, links)
         self._items = ItemWriter(dialect)
         self._ledger = Ledger(engine)
         self._carrier = Carrier(dialect)
@@ -60,7 +69,7 @@ class PageStore:
         with self._transaction() as connection:
             in_turn(connection, {row.job for row in (*page_rows, *item_rows, *letters, *found)})
             if page_rows:
-                connection.execute(self._put_page, [page_values(row) for row in page_rows])
+                self._put_pages.write(connection, [page_values(row) for row in page_rows])
             if page_rows or item_rows or quarantined:
                 read = (
                     PageKey(row.job, row.fingerprint)
@@ -69,9 +78,9 @@ class PageStore:
                 )
                 self._items.write(connection, read, item_rows, quarantined)
             if letters:
-                connection.execute(self._put_dead, [letter_values(letter) for letter in letters])
+                self._put_dead.write(connection, [letter_values(letter) for letter in letters])
             if found:
-                connection.execute(sa.insert(links), [links_values(row) for row in found])
+                self._put_links.write(connection, [links_values(row) for row in found])
             if asks:
                 self._ledger.write(connection, asks)
             if recrawled:
@@ -266,8 +275,8 @@ def _those(connection: Connection, table: sa.Table, job: str, fingerprints: Sequ
 
 def in_turn(connection: Connection, jobs: set[str]) -> None:
     """Ids of a job become visible in their order, as in SQLite: who reads on after an id misses no row."""
-    for job in sorted(jobs) if connection.dialect.name == "postgresql" else ():
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(job))))
+    if jobs and connection.dialect.name == "postgresql":
+        connection.execute(_LOCK_JOBS, {"jobs": list(jobs)})
 
 
 def _remove(connection: Connection, table: sa.Table, job: str, at_most: int) -> int:

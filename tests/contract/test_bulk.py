@@ -1,0 +1,89 @@
+"""Batches of rows: in order, whole, by key, whatever stands in them, and whoever else writes."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from sqlalchemy.engine import Engine
+
+from shoal.errors import RowRefused
+from shoal.store.items import ItemRow
+from shoal.store.page_rows import DeadLetter, FoundLinks, Outlinks, PageRow, Recrawled
+from shoal.store.pages import PageStore
+
+STRANGE = "\\u0000 \\ \"'%s :x {} \t\n\u2028 ü 漢字 🐟"
+"""Text that a statement, a parameter or JSON could trip over; the first six characters are no NUL."""
+
+
+def _page(number: int, job: str = "job", **changes: object) -> PageRow:
+    row = PageRow(
+        *(job, number - 2**62, f"http://shop.example/{number}", "shop.example", 200, 1, 0, "text/html", "utf-8", 10),
+        *(1 / 3, 1_700_000_000_000),
+    )
+    return replace(row, **changes)
+
+
+def test_rows_of_the_same_key_in_one_batch_are_one_row_with_the_last_values(engine: Engine) -> None:
+    store = PageStore(engine)
+    item = ItemRow("job", _page(1).fingerprint, 0, "http://shop.example/1", {"n": 1})
+    letter = DeadLetter("job", 5, "http://shop.example/5", "shop.example", "dead", "first", "", 0, 1, 5)
+    store.write(
+        [_page(1, status=500), _page(2), _page(1, status=200)],
+        [item, replace(item, data={"n": 2})],
+        [letter, replace(letter, reason="last")],
+    )
+    assert [(page.url[-1], page.status) for page in store.pages("job")] == [("1", 200), ("2", 200)]
+    assert [found.data for found in store.items("job")] == [{"n": 2}]
+    assert [found.reason for found in store.dead_letters("job")] == ["last"]
+
+
+def test_a_batch_of_any_size_arrives_in_its_order(engine: Engine) -> None:
+    store = PageStore(engine)
+    rows = [_page((number * 7919) % 2_501) for number in range(2_501)]
+    store.write(rows, [], [])
+    assert [page.url for page in store.pages("job")] == [row.url for row in rows]
+
+
+def test_every_value_comes_back_as_it_was(engine: Engine) -> None:
+    store = PageStore(engine)
+    row = _page(1, url=STRANGE, host=STRANGE, fingerprint=-(2**63), found_on=2**63 - 1, size=2**31 - 1, etag="")
+    blob = bytes(range(256))
+    store.write(
+        [row],
+        [ItemRow("job", row.fingerprint, 0, STRANGE, {STRANGE: [STRANGE, 1e300, None]})],
+        [],
+        found=[FoundLinks("job", 1, (STRANGE.replace("\n", ""),), None)],
+        recrawled=Recrawled(outlinks=[Outlinks("job", row.fingerprint, blob)]),
+    )
+    assert store.page("job", row.fingerprint) == row
+    assert [item.data for item in store.items("job")] == [{STRANGE: [STRANGE, 1e300, None]}]
+    assert [found.urls for _, found in store.links_after("job", 0)] == [(STRANGE.replace("\n", ""),)]
+    with engine.connect() as connection:
+        assert bytes(connection.exec_driver_sql("SELECT found FROM outlinks").scalar_one()) == blob
+
+
+def test_one_row_that_is_refused_leaves_nothing_of_its_batch(engine: Engine) -> None:
+    store = PageStore(engine)
+    item = ItemRow("job", 1, 0, "http://shop.example/1", {})
+    with pytest.raises(RowRefused):
+        store.write([_page(1)], [item, replace(item, number=1, url="\udc80")], [])
+    assert (store.count("job"), list(store.items("job"))) == (0, [])
+
+
+def test_writers_of_the_same_jobs_in_different_orders_never_wait_for_each_other_in_a_ring(engine: Engine) -> None:
+    store, jobs = PageStore(engine), [f"job-{number}" for number in range(6)]
+    together = threading.Barrier(4)
+
+    def write(turn: int) -> None:
+        mine = jobs[turn:] + jobs[:turn]
+        together.wait()
+        for number in range(15):
+            some = [_page(place, job) for job in mine for place in range(number, number + 5)]
+            store.write(some if turn % 2 else some[::-1], [], [])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert {store.count(job) for job in jobs} == {19}
