@@ -1,5 +1,6 @@
 """The benchmarks of this group."""
 
+from benchmarks import postgres
 from benchmarks.data import again, content, export, fields
 from benchmarks.group import Measure
 
@@ -8,4 +9,5 @@ BENCHMARKS: dict[str, Measure] = {
     "content": content.measure,
     "export": export.measure,
     "fields": fields.measure,
+    "postgres": postgres.measure,
 }

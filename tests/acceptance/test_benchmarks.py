@@ -90,6 +90,18 @@ def test_the_short_benchmark_of_data_measures_memory_and_fields() -> None:
         assert figure in shown, ended.stdout
 
 
+def test_the_short_benchmark_of_postgresql_stores_every_row_in_each_way() -> None:
+    ended = _bench("data", "--only", "postgres")
+    shown = " ".join(ended.stdout.split())
+    for figure in (
+        "pages stored on PostgreSQL from 2 processes, two jobs",
+        "pages stored on PostgreSQL from 2 processes, one job",
+        "the same rows by bare COPY",
+        "pages stored on PostgreSQL against bare COPY",
+    ):
+        assert figure in shown, ended.stdout
+
+
 def test_the_short_benchmark_over_time_measures_recrawls_and_a_crawl_beside_bad_receivers() -> None:
     ended = _bench("over_time")
     shown = " ".join(ended.stdout.split())
