@@ -1,7 +1,7 @@
 """How many page rows two processes store on PostgreSQL, as workers do, against what its driver alone can copy.
 
-`python -m benchmarks.postgres URL ARM JOB FIRST COUNT` is one of the processes: it makes its rows, says that it is ready,
-waits for a line, writes them in batches of a worker's size and says that it is done.
+`python -m benchmarks.postgres URL ARM JOB FIRST COUNT` is one of the processes: it makes its rows, says that it is
+ready, waits for a line, writes them in batches of a worker's size and says that it is done.
 """
 
 import subprocess
@@ -137,7 +137,7 @@ def _store(url: str) -> Generator[Write]:
 @contextmanager
 def _copy(url: str) -> Generator[Write]:
     """The driver alone: no lock, and no row that may be there already."""
-    line, statement = itemgetter(*COLUMNS), f"COPY {BARE} ({', '.join(COLUMNS)}) FROM STDIN"
+    line, statement = itemgetter(*COLUMNS), f"COPY {BARE} ({', '.join(COLUMNS)}) FROM STDIN".encode()
     with psycopg.connect(url) as connection:
 
         def copy(batch: Batch) -> None:

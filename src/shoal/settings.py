@@ -45,6 +45,8 @@ class Settings(BaseModel):
     """Celery broker, when it is not database 0 of the Redis."""
     database_url: str | None = Field(default=None, repr=False)
     """SQLAlchemy URL; unset: SQLite under `home`."""
+    database_upgrade: Literal["auto", "refuse"] = "auto"
+    """May a process that starts bring PostgreSQL's schema up to date, while nobody of another version is at work?"""
     archive_dir: Path | None = None
     """WARC segments; unset: a folder under `home`. With `archive_url`: only those that are being written."""
     archive_url: str | None = None

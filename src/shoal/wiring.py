@@ -50,7 +50,6 @@ from shoal.schedules.starter import Stores as ScheduleStores
 from shoal.settings import Settings
 from shoal.spiders.finder import use as use_spiders
 from shoal.store.archive import ArchiveReader, ArchiveWriter
-from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters
 from shoal.store.deliveries import Deliveries
 from shoal.store.ended import EndedJobs
@@ -72,6 +71,7 @@ from shoal.store.schedule_runs import RunStore
 from shoal.store.schedules import ScheduleStore
 from shoal.store.tallies import Tallies
 from shoal.store.traces import Traces
+from shoal.upgrades import open_store
 from shoal.webhooks.assembly import Parts, make_webhooks
 from shoal.webhooks.webhooks import Webhooks
 
@@ -113,7 +113,7 @@ class Platform:
         """Open the stores around a frontier; `durable` waits for the disk at each commit."""
         use_spiders(settings.spiders)
         spans.configure(settings.traces, settings.trace_share)
-        engine = open_database(settings.sql_url, durable=durable)
+        engine = open_store(settings, durable=durable)
         jobs, pages, archive = JobStore(engine), PageStore(engine), open_archive(settings)
         extractions = ExtractionStore(engine)
         again = Again(frontier, jobs, extractions, ring)

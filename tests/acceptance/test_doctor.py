@@ -424,7 +424,7 @@ def _execute(path: Path, statement: str) -> None:
 def test_a_schema_of_another_version_is_told(shoal: Shoal) -> None:
     path = _database(shoal)
     _execute(path, "UPDATE alembic_version SET version_num = '0002'")
-    assert found(shoal, "schema_older", "warning")["mend"] == "shoal jobs"
+    assert found(shoal, "schema_older", "warning")["mend"] == "shoal db upgrade"
     _execute(path, "UPDATE alembic_version SET version_num = '9999'")
     assert found(shoal, "schema_newer")["mend"] == "pip install --upgrade shoal"
     _execute(path, "DROP TABLE alembic_version")

@@ -44,10 +44,10 @@ def serve(settings: Settings, log_level: str = "info") -> int:
 
 def check_exposure(settings: Settings) -> None:
     """Beyond this machine nobody is let in without a key: then there must be one. Brings the database up to date."""
-    from shoal.store.database import open_database
     from shoal.store.keys import KeyStore
+    from shoal.upgrades import open_store
 
-    engine = open_database(settings.sql_url)
+    engine = open_store(settings)
     try:
         if not _is_loopback(settings.api_host) and not KeyStore(engine).any_live():
             raise InputError(

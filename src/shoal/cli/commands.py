@@ -180,6 +180,7 @@ PANELS: dict[str, tuple[Entry, ...]] = {
             "Crawl a local site while workers, Redis and the database are killed, frozen and locked; then count "
             "the pages.",
         ),
+        Entry("db", "db:app", "Look at the database's schema, bring it up to date, or back to an older version."),
         Entry("hosts", "hosts:app", "Look at hosts, set their limits, and read what was asked of them."),
         Entry("keys", "keys:app", "Make, list and revoke the keys of the API."),
         Entry("webhooks", "webhooks:app", "Let others be told what happens: add, test, pause and watch webhooks."),

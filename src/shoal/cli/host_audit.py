@@ -20,9 +20,9 @@ from shoal.core.values import read_moment
 from shoal.errors import InputError
 from shoal.home import make_home
 from shoal.settings import read_settings
-from shoal.store.database import open_database
 from shoal.store.export import ASK_COLUMNS, Record, ask_record, iso, limit
 from shoal.store.ledger import Entry, Ledger, LimitInForce, Span, Summary
+from shoal.upgrades import open_store
 
 SHOWN_ENTRIES = 20
 SHOWN_HOURS = 24
@@ -87,7 +87,7 @@ def _open_ledger() -> Generator[Ledger]:
     """The database is all that this needs: a complaint can be answered while Redis is down."""
     settings = read_settings()
     make_home(settings.home)
-    engine = open_database(settings.sql_url)
+    engine = open_store(settings)
     try:
         yield Ledger(engine)
     finally:

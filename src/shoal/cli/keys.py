@@ -107,12 +107,12 @@ def revoke(prefix: Prefix, json: opt.Json = False) -> None:
 
 @contextmanager
 def _open_keys() -> Generator[KeyStore]:
-    from shoal.store.database import open_database
     from shoal.store.keys import KeyStore
+    from shoal.upgrades import open_store
 
     settings = read_settings()
     make_home(settings.home)
-    engine = open_database(settings.sql_url)
+    engine = open_store(settings)
     try:
         yield KeyStore(engine)
     finally:

@@ -27,10 +27,10 @@ from shoal.intake.reach import read_urls
 from shoal.redis_url import is_here
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveReader
-from shoal.store.database import open_database
 from shoal.store.jobs import JobFilter, JobStore
 from shoal.store.page_rows import PageRow
 from shoal.store.pages import PageStore
+from shoal.upgrades import open_store
 
 LABEL = "try"
 KEEP = "1d"
@@ -156,7 +156,7 @@ class _Shelf:
 def _shelf(settings: Settings) -> Generator[_Shelf]:
     from shoal.wiring import open_archive
 
-    engine = open_database(settings.sql_url)
+    engine = open_store(settings)
     try:
         yield _Shelf(JobStore(engine), PageStore(engine), open_archive(settings))
     finally:

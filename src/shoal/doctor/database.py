@@ -56,12 +56,12 @@ LOCKED = Kind(
 )  # fmt: skip
 OLDER = Kind(
     "schema_older", Area.DATABASE, Level.WARNING,
-    "An earlier Shoal has made it. Any command brings it up to date; workers of the earlier version fail from then on.",
-    "shoal jobs",
+    "An earlier Shoal has made it. A command that starts brings it up to date, unless others of another version work.",
+    "shoal db upgrade",
 )  # fmt: skip
 NEWER = Kind(
     "schema_newer", Area.DATABASE, Level.ERROR,
-    "A newer Shoal has made it: this one does not know its tables, and no command starts.",
+    "A newer Shoal has made it: this one does not know its tables, and unless it can work with them no command starts.",
     "pip install --upgrade shoal",
 )  # fmt: skip
 NOT_OURS = Kind(
@@ -113,8 +113,14 @@ def judge(sight: Sight, shown: str) -> Finding:
     if sight.revision < HEAD:
         return OLDER.found(f"{shown} has the schema {sight.revision}, and this Shoal has {HEAD}")
     if sight.revision > HEAD:
-        return NEWER.found(f"{shown} has the schema {sight.revision}, and this Shoal knows but {HEAD}")
+        return _newer(sight, f"{shown} has the schema {sight.revision}, and this Shoal knows but {HEAD}")
     return well(Area.DATABASE, f"{shown} answers; schema {HEAD}")
+
+
+def _newer(sight: Sight, what: str) -> Finding:
+    if sight.usable_from and sight.usable_from <= HEAD:
+        return NEWER.found(f"{what}, and can work with it all the same", level=Level.WARNING)
+    return NEWER.found(what)
 
 
 def _existing_file(ground: Ground) -> Path | None:
@@ -163,11 +169,15 @@ def opened(ground: Ground) -> Generator[Inspection]:
     try:
         _existing_file(ground)
         with inspected(ground.settings.sql_url, WAIT_S) as database:
-            if database.see().revision != HEAD:
+            if not _is_ours(database.see()):
                 raise NotLooked("the database has not this version's tables")
             yield database
     except (InputError, StoreUnavailable) as exc:
         raise NotLooked(f"the database cannot be asked: {gist(exc)}") from exc
+
+
+def _is_ours(sight: Sight) -> bool:
+    return sight.revision is not None and sight.revision >= HEAD >= (sight.usable_from or sight.revision)
 
 
 CHECKS = (schema, same_jobs)

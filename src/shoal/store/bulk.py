@@ -50,7 +50,9 @@ class Bulk:
             text = orjson.dumps(rows).decode()
         except TypeError as exc:  # half a character, or a number beyond 64 bits
             raise RowRefused(f"{_REFUSED}a value is no text, or out of range: {exc}") from exc
-        if "\\u0000" in text and any(isinstance(value, str) and "\0" in value for row in rows for value in row.values()):
+        if "\\u0000" in text and any(
+            isinstance(value, str) and "\0" in value for row in rows for value in row.values()
+        ):
             raise RowRefused(f"{_REFUSED}PostgreSQL's texts cannot contain NUL")
         return text
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import sqlite3
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 import sqlalchemy as sa
+import structlog
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from shoal.core.redact import without_parameters, without_secrets
-from shoal.errors import InputError, StoreUnavailable
+from shoal.errors import InputError, ShoalError, StoreUnavailable
 
-HEAD = "0014"
+log = structlog.get_logger()
+
+HEAD = "0015"
 """The newest migration. Known here so that the usual start does not import Alembic; a test keeps it true."""
 
 BUSY_TIMEOUT_MS = 30_000
@@ -28,12 +28,19 @@ _POOL = {
     False: {"pool_size": 16, "max_overflow": 16, "pool_timeout": 10},
 }
 """For many threads. In SQLite (True) a connection is an open file, and who reads must not wait for who writes."""
-MIGRATION_LOCK = 5_440_015
-"""PostgreSQL's advisory lock for those who start at once."""
+BeforeUpgrade = Callable[[Connection, str | None], None]
+"""Told of the schema that is there (None: none); raises when it is not to be brought up to date now."""
 
 
-def open_database(url: str, *, durable: bool = False) -> Engine:
-    """An engine whose schema is current; `durable` waits for the disk at each commit, as PostgreSQL always does."""
+def _just_upgrade(_connection: Connection, _found: str | None) -> None:
+    pass
+
+
+def open_database(url: str, *, durable: bool = False, before_upgrade: BeforeUpgrade = _just_upgrade) -> Engine:
+    """An engine whose schema is current; `durable` waits for the disk at each commit, as PostgreSQL always does.
+
+    A schema that is newer will do, if it says so itself.
+    """
     engine = make_engine(url, many=durable)
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
@@ -41,15 +48,18 @@ def open_database(url: str, *, durable: bool = False) -> Engine:
             event.listen(engine, "connect", _wait_for_the_disk)
     try:
         with engine.connect() as connection:
-            current = revision_of(connection) == HEAD
-        if not current:
-            _migrate(engine)
-    except StoreUnavailable:
+            found = revision_of(connection)
+            usable = found == HEAD or is_usable(connection, found)
+            if found is None or found < HEAD:
+                before_upgrade(connection, found)
+        if not usable:
+            _upgrade(engine)
+    except ShoalError:
         engine.dispose()
         raise
     except (SQLAlchemyError, sqlite3.Error, OSError) as exc:
         engine.dispose()
-        raise StoreUnavailable(f"cannot open the database {_shown(engine)}: {cause_of(exc)}") from exc
+        raise StoreUnavailable(f"cannot open the database {shown(engine)}: {cause_of(exc)}") from exc
     return engine
 
 
@@ -113,40 +123,33 @@ def revision_of(connection: Connection) -> str | None:
     return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def _migrate(engine: Engine) -> None:
-    from alembic import command
-    from alembic.config import Config
-    from alembic.util import CommandError
-
-    config = Config()
-    config.set_main_option("script_location", "shoal.store:migrations")
-    with _one_at_a_time(engine), engine.begin() as connection:
-        if engine.dialect.name == "postgresql":
-            connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
-        found = revision_of(connection)
-        if found != HEAD:
-            config.attributes["connection"] = connection
-            try:
-                command.upgrade(config, "head")
-            except CommandError as exc:
-                raise StoreUnavailable(
-                    f"the database {_shown(engine)} has the schema {found!r}, which this Shoal does not know "
-                    f"(its own is {HEAD}); use the Shoal that made it, or a newer one"
-                ) from exc
+def usable_from(connection: Connection) -> str | None:
+    """The oldest version whose processes can work with this schema, as it says itself; None: it does not."""
+    if not sa.inspect(connection).has_table("schema_log"):
+        return None
+    newest = "SELECT works_from FROM schema_log ORDER BY revision DESC LIMIT 1"
+    return connection.execute(sa.text(newest)).scalar()
 
 
-@contextmanager
-def _one_at_a_time(engine: Engine) -> Generator[None]:
-    """Two commands that start at once on a new folder must not both create the tables."""
-    if engine.dialect.name != "sqlite" or engine.url.database in (None, "", ":memory:"):
-        yield
-        return
-    with Path(f"{engine.url.database}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def is_usable(connection: Connection, found: str | None) -> bool:
+    """Is it newer than what we know, and made so that we can work with it all the same?"""
+    if found is None or found <= HEAD:
+        return False
+    oldest = usable_from(connection)
+    if oldest is None or oldest > HEAD:
+        return False
+    log.warning("schema_newer", found=found, known=HEAD, usable_from=oldest)
+    return True
 
 
-def _shown(engine: Engine) -> str:
+def _upgrade(engine: Engine) -> None:
+    from shoal.store.schema import upgrade
+
+    upgrade(engine)
+
+
+def shown(engine: Engine) -> str:
+    """Its URL, without secrets."""
     return without_parameters(engine.url.render_as_string(hide_password=True))
 
 

@@ -22,6 +22,7 @@ from shoal.core.spec import JobSpec
 from shoal.core.versions import with_extraction
 from shoal.errors import Conflict, NotFound
 from shoal.store.export import Record, iso
+from shoal.store.in_order import after
 from shoal.store.items import ItemRow, ItemWriter, Quarantined
 from shoal.store.pages import in_turn
 from shoal.store.tables import FIRST_VERSION, extraction_parts, extractions, items, pages, quarantine
@@ -293,13 +294,8 @@ class ExtractionStore:
             size = max(PART_PAGES, -(-counted // MOST_PARTS))
             shares, total, last = list[tuple[int, int]](), 0, 0
             while True:
-                some = (
-                    sa.select(pages.c.id, pages.c.redirect)
-                    .where(pages.c.job == job, pages.c.id > last)
-                    .order_by(pages.c.id)
-                    .limit(size)
-                    .subquery()
-                )
+                columns = sa.select(pages.c.id, pages.c.redirect)
+                some = after(connection.dialect.name, columns, pages, job, last).limit(size).subquery()
                 kept = sa.func.sum(sa.case((some.c.redirect.is_(None), 1), else_=0))
                 query = sa.select(sa.func.max(some.c.id), sa.func.coalesce(kept, 0))
                 newest, found = connection.execute(query).one()

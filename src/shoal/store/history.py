@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from shoal.core.history import COARSEST, TIERS, Sample, Tier, Window, job_sample, spacing_ms
 from shoal.core.job_status import JobStatus
+from shoal.store.in_order import after
 from shoal.store.tables import FIRST_VERSION, history, items
 from shoal.store.trouble import translated_errors
 from shoal.store.upsert import insert_new
@@ -67,10 +68,12 @@ class HistoryStore:
 
     def count_items(self, job: str, before: ItemCount, at_most: int | None = None) -> ItemCount:
         """The job's items with those that have come since, or so many of them; of the fleet, what has come since."""
-        wanted = [items.c.id > before.last_id]
-        if job != FLEET:
-            wanted += [items.c.job == job, items.c.version == FIRST_VERSION]
-        some = sa.select(items.c.id).where(*wanted).order_by(items.c.id).limit(at_most).subquery()
+        ids = sa.select(items.c.id)
+        if job == FLEET:
+            new_ones = ids.where(items.c.id > before.last_id).order_by(items.c.id)
+        else:
+            new_ones = after(self._engine.dialect.name, ids, items, job, before.last_id, FIRST_VERSION)
+        some = new_ones.limit(at_most).subquery()
         query = sa.select(sa.func.count(), sa.func.max(some.c.id)).select_from(some)
         with translated_errors(), self._engine.connect() as connection:
             new, last = connection.execute(query).one()

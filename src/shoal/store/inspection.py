@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from shoal.errors import StoreUnavailable
-from shoal.store.database import cause_of, make_engine, revision_of
+from shoal.store.database import cause_of, make_engine, revision_of, usable_from
 from shoal.store.submissions import LIVING
 from shoal.store.tables import api_keys, jobs, pages, schedules
 from shoal.store.webhook_tables import webhooks
@@ -31,6 +31,8 @@ class Sight:
     tables: int
     now_ms: int | None
     """By its own clock; None: it has none but this machine's."""
+    usable_from: str | None = None
+    """The oldest version whose processes can work with its schema; None: it does not say."""
 
 
 def sqlite_file(url: str) -> Path | None:
@@ -50,6 +52,11 @@ class Inspection:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    @property
+    def connection(self) -> Connection:
+        """For further questions."""
+        return self._connection
+
     def see(self) -> Sight:
         tables = len(sa.inspect(self._connection).get_table_names())
         now = None
@@ -57,7 +64,7 @@ class Inspection:
             now = int(
                 self._connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp()) * 1000")).scalar_one()
             )
-        return Sight(revision_of(self._connection), tables, now)
+        return Sight(revision_of(self._connection), tables, now, usable_from(self._connection))
 
     def lock(self) -> None:
         """Take SQLite's lock for writers and give it back; raises StoreUnavailable when somebody else keeps it."""

@@ -15,6 +15,7 @@ from sqlalchemy.engine import Engine
 
 from shoal.errors import StoreUnavailable
 from shoal.store.extractions import remove_extractions
+from shoal.store.in_order import some_ids
 from shoal.store.page_rows import segments_of
 from shoal.store.tables import (
     borrowed,
@@ -79,8 +80,8 @@ class Orphans:
                 return 0
             gone += remove_extractions(connection, job)
             for table in _OF_JOBS:
-                first = sa.select(table.c.id).where(table.c.job == job).order_by(table.c.id).limit(at_most)
-                gone += connection.execute(sa.delete(table).where(table.c.id.in_(first))).rowcount
+                some = some_ids(connection.dialect.name, table, job, at_most)
+                gone += connection.execute(sa.delete(table).where(table.c.id.in_(some))).rowcount
             connection.execute(sa.delete(idempotency).where(idempotency.c.job == job))
         return gone
 

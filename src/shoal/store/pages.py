@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection, Engine
 from shoal.core.ledger import Ask
 from shoal.store.bulk import Bulk
 from shoal.store.carrying import Carrier
+from shoal.store.in_order import after, some_ids
 from shoal.store.items import ItemRow, ItemWriter, PageKey, Quarantined, item_of, quarantined_of
 from shoal.store.ledger import Ledger
 from shoal.store.page_rows import (
@@ -29,7 +30,6 @@ from shoal.store.row_filter import EVERYTHING, VERSIONED, RowFilter, narrowed
 from shoal.store.tables import FIRST_VERSION, dead_letters, items, links, outlinks, pages, quarantine
 from shoal.store.trouble import translated_errors
 
-
 _LOCK_JOBS = sa.text(
     "SELECT pg_advisory_xact_lock(number) FROM ("
     "SELECT DISTINCT hashtext(job) AS number FROM unnest(CAST(:jobs AS text[])) AS given(job) ORDER BY number"
@@ -43,7 +43,7 @@ class PageStore:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        dialect = engine.dialect.name
+        self._dialect = dialect = engine.dialect.name
         self._put_pages = Bulk(dialect, pages, ("job", "fingerprint"))
         self._put_dead = Bulk(dialect, dead_letters, ("job", "fingerprint"))
         self._put_links = Bulk(dialect, links)
@@ -248,18 +248,17 @@ class PageStore:
     def _after(
         self, table: sa.Table, job: str, last_id: int, limit: int, wanted: RowFilter = EVERYTHING
     ) -> Sequence[sa.RowMapping]:
-        query = sa.select(table).where(table.c.job == job, table.c.id > last_id).order_by(table.c.id).limit(limit)
-        if table in VERSIONED:
-            query = query.where(table.c.version == wanted.version)
+        version = wanted.version if table in VERSIONED else None
+        query = after(self._dialect, sa.select(table), table, job, last_id, version).limit(limit)
         if wanted is not EVERYTHING:
             query = narrowed(query, table, wanted)
         with self._transaction() as connection:
             return connection.execute(query).mappings().all()
 
     def _fingerprints_after(self, table: sa.Table, job: str, last_id: int) -> list[tuple[int, int]]:
-        query = sa.select(table.c.id, table.c.fingerprint).where(table.c.job == job, table.c.id > last_id)
+        query = after(self._dialect, sa.select(table.c.id, table.c.fingerprint), table, job, last_id)
         with self._transaction() as connection:
-            found = connection.execute(query.order_by(table.c.id).limit(10_000))
+            found = connection.execute(query.limit(10_000))
             return [(number, fingerprint) for number, fingerprint in found]
 
     @contextmanager
@@ -280,5 +279,5 @@ def in_turn(connection: Connection, jobs: set[str]) -> None:
 
 
 def _remove(connection: Connection, table: sa.Table, job: str, at_most: int) -> int:
-    first = sa.select(table.c.id).where(table.c.job == job).order_by(table.c.id).limit(at_most)
-    return connection.execute(sa.delete(table).where(table.c.id.in_(first))).rowcount
+    some = some_ids(connection.dialect.name, table, job, at_most)
+    return connection.execute(sa.delete(table).where(table.c.id.in_(some))).rowcount

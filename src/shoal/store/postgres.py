@@ -17,6 +17,9 @@ from psycopg import pq
 from psycopg.abc import PQGen
 from psycopg.conninfo import make_conninfo
 
+from shoal import __version__
+from shoal.errors import InputError
+
 SILENCE_S = 5.0
 """After so long without an answer somebody asks whether the query is being worked on, and then again."""
 LIMITS: dict[str, int] = {
@@ -28,6 +31,9 @@ LIMITS: dict[str, int] = {
     "tcp_user_timeout": 10_000,
 }
 """In seconds, the last one in milliseconds."""
+PROGRAM = f"shoal {__version__}"
+"""What connections are called in `pg_stat_activity`."""
+PREPARE = "prepare_threshold"
 _FULL = ("too many clients", "connection slots are reserved")
 """libpq keeps the code of a refusal to itself, and has but its text."""
 _LOOK = "SELECT pg_backend_pid(), (SELECT state FROM pg_stat_activity WHERE pid = %s)"
@@ -94,14 +100,25 @@ def driver_url(url: sa.URL) -> sa.URL:
 
 def connect(_dialect: object, _record: object, args: list[Any], parameters: dict[str, Any]) -> PatientConnection:
     """A new connection, for SQLAlchemy's event of this name; what the URL says is stronger than our limits."""
-    return PatientConnection.connect(*args, **{**LIMITS, **parameters})
+    return PatientConnection.connect(*args, **{**LIMITS, "application_name": PROGRAM, **_read(parameters)})
+
+
+def _read(parameters: dict[str, Any]) -> dict[str, Any]:
+    """What a URL spells and the driver wants as a number: how often before a statement is prepared, or `none`."""
+    text = str(parameters.get(PREPARE, ""))
+    if not text:
+        return parameters
+    if not (text.isdigit() or text == "none"):
+        raise InputError(f"SHOAL_DATABASE_URL: {PREPARE} is a number, or none for a pooler that cannot prepare")
+    return {**parameters, PREPARE: None if text == "none" else int(text)}
 
 
 def refuses(url: str) -> bool:
     """Is the server well, and does not let us in? Not while it is away, starting, stopping or full."""
     chosen = driver_url(sa.make_url(url))
     _, parameters = chosen.get_dialect()().create_connect_args(chosen)
-    conninfo = make_conninfo("", **{**LIMITS, **parameters})
+    known = {name: value for name, value in parameters.items() if name != PREPARE}
+    conninfo = make_conninfo("", **{**LIMITS, **known})
     if pq.PGconn.ping(conninfo.encode()) in (pq.Ping.REJECT, pq.Ping.NO_RESPONSE):
         return False
     try:

@@ -193,6 +193,16 @@ links = Table(
 )
 """Links that were followed from pages whose bodies are not kept: what the frontier is rebuilt from in their place."""
 
+schema_log = Table(
+    "schema_log",
+    metadata,
+    Column("revision", String(32), primary_key=True),
+    Column("works_from", String(32), nullable=False),
+    Column("version", String(40), nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+)
+"""Upgrades of the schema: to which version, by which Shoal, and the oldest version whose processes can work with it."""
+
 epochs = Table(
     "epochs",
     metadata,

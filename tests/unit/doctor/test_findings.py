@@ -149,12 +149,21 @@ def test_a_server_of_the_same_kind_is_named_with_a_login_to_fill_in() -> None:
         (Sight(HEAD, 30, None), "ok"),
         (Sight("0001", 30, None), "schema_older"),
         (Sight("9999", 30, None), "schema_newer"),
+        (Sight("9999", 30, None, "9998"), "schema_newer"),
         (Sight(None, 3, None), "database_not_ours"),
         (Sight(None, 0, None), "note"),
     ],
 )
 def test_a_schema_is_held_against_ours(sight: Sight, code: str) -> None:
     assert database.judge(sight, "sqlite:///x").code == code
+
+
+def test_a_newer_schema_that_we_can_work_with_is_but_a_warning() -> None:
+    levels = {
+        usable_from: database.judge(Sight("9999", 30, None, usable_from), "x").level
+        for usable_from in (None, HEAD, "9998")
+    }
+    assert levels == {None: Level.ERROR, HEAD: Level.WARNING, "9998": Level.ERROR}
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ revision = "0003"
 down_revision = "0002"
 branch_labels = None
 depends_on = None
+additive = True
 
 
 def upgrade() -> None:

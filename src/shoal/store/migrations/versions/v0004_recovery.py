@@ -9,6 +9,7 @@ revision = "0004"
 down_revision = "0003"
 branch_labels = None
 depends_on = None
+additive = True
 
 
 def upgrade() -> None:

@@ -9,6 +9,7 @@ revision = "0007"
 down_revision = "0006"
 branch_labels = None
 depends_on = None
+additive = False
 
 _Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 _PAGE_COLUMNS = ("callback", "meta", "content_hash", "simhash", "duplicate_of")

@@ -9,6 +9,7 @@ revision = "0008"
 down_revision = "0007"
 branch_labels = None
 depends_on = None
+additive = True
 
 _TABLES = ("pages", "dead_letters")
 

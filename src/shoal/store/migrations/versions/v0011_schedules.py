@@ -9,6 +9,7 @@ revision = "0011"
 down_revision = "0010"
 branch_labels = None
 depends_on = None
+additive = True
 
 _Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 

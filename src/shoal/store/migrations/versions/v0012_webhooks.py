@@ -9,6 +9,7 @@ revision = "0012"
 down_revision = "0011"
 branch_labels = None
 depends_on = None
+additive = True
 
 _Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
