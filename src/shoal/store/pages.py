@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection, Engine
 from shoal.core.ledger import Ask
 from shoal.store.bulk import Bulk
 from shoal.store.carrying import Carrier
-from shoal.store.in_order import after, some_ids
+from shoal.store.in_order import after, newest_id, some_ids
 from shoal.store.items import ItemRow, ItemWriter, PageKey, Quarantined, item_of, quarantined_of
 from shoal.store.ledger import Ledger
 from shoal.store.page_rows import (
@@ -197,8 +197,7 @@ class PageStore:
         """The ids of the job's last page and of its last links; 0 when there are none."""
         with self._transaction() as connection:
             page, found = (
-                connection.execute(sa.select(sa.func.max(table.c.id)).where(table.c.job == job)).scalar() or 0
-                for table in (pages, links)
+                connection.execute(newest_id(self._dialect, table, job)).scalar() or 0 for table in (pages, links)
             )
         return page, found
 

@@ -49,7 +49,10 @@ def narrowed(query: sa.Select[Any], table: sa.Table, wanted: RowFilter) -> sa.Se
     if table not in VERSIONED:
         return query.where(*conditions(table, wanted))
     about_pages = conditions(pages, wanted)
-    page = sa.select(pages.c.id).where(
+    if not about_pages:
+        return query
+    # Of each item by itself: asked whether there is one, PostgreSQL would look at all pages first, of all jobs.
+    page = sa.select(sa.true()).where(
         pages.c.job == table.c.job, pages.c.fingerprint == table.c.fingerprint, *about_pages
     )
-    return query.where(page.exists()) if about_pages else query
+    return query.where(page.scalar_subquery())
