@@ -115,4 +115,4 @@ def _connections(connection: Connection) -> dict[str, int]:
         "AND application_name LIKE :ours AND pid <> pg_backend_pid() GROUP BY 1 ORDER BY 1"
     )
     rows = connection.execute(query, {"after": len(PROGRAM) + 1, "ours": f"{PROGRAM}%"})
-    return dict(rows.tuples().all())
+    return {str(version): int(count) for version, count in rows}

@@ -24,7 +24,7 @@ from sqlalchemy.exc import OperationalError
 
 from shoal import __version__
 from shoal.errors import InputError, StoreUnavailable
-from shoal.store.database import revision_of, shown
+from shoal.store.database import HEAD, revision_of, shown
 from shoal.store.tables import schema_log
 
 MIGRATION_LOCK = 5_440_015
@@ -67,23 +67,21 @@ def works_from(revision: str, known: Sequence[Migration] | None = None) -> str:
     return next((each.revision for each in reversed(steps) if not each.additive), steps[0].revision)
 
 
-def upgrade(engine: Engine) -> None:
-    """Bring it up to date; nothing when it is."""
+def upgrade(engine: Engine, to: str = HEAD) -> None:
+    """Bring it up to date, or to an older version; nothing when it is."""
 
     def run(connection: Connection) -> None:
         found = revision_of(connection)
-        config = _config(connection)
-        head = ScriptDirectory.from_config(config).get_current_head()
-        if found == head or head is None:
+        if found == to:
             return
         try:
-            command.upgrade(config, "head")
+            command.upgrade(_config(connection), to)
         except CommandError as exc:
             raise StoreUnavailable(
                 f"the database {shown(engine)} has the schema {found!r}, which this Shoal does not know "
-                f"(its own is {head}); use the Shoal that made it, or a newer one"
+                f"(its own is {HEAD}); use the Shoal that made it, or a newer one"
             ) from exc
-        _note(connection, head)
+        _note(connection, to)
 
     _alone(engine, run)
 
