@@ -119,6 +119,7 @@ LEAVES = (
     leave("store/object_store.py", "obstore", "opens them"),
     leave("store/objects.py", "obstore", "the archive's object store, which the operator has named: SHOAL_ARCHIVE_URL"),
     leave("worker/apart.py", "subprocess", "starts the process that keeps house"),
+    leave("upgrades.py", "sqlalchemy", "asks the database who is connected"),
     leave("wiring.py", "sqlalchemy", "opens the database"),
     leave("webhooks/assembly.py", "sqlalchemy", "names the type of a database"),
     leave(

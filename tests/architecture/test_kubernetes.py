@@ -17,7 +17,16 @@ from shoal.api.app import make_api
 from shoal.frontier.frontier import Frontier
 from shoal.settings import SERVED_QUEUES, Settings
 from shoal.wiring import Platform, no_ring, redis_urls
-from tests.architecture.deployed import BASE, KEDA, kubernetes_services, manifests, of_kind, only_container, stages
+from tests.architecture.deployed import (
+    BASE,
+    KEDA,
+    flags,
+    kubernetes_services,
+    manifests,
+    of_kind,
+    only_container,
+    stages,
+)
 from tests.architecture.test_deploy import documented_metrics, run_promtool
 from tests.documents import REPOSITORY
 
@@ -100,6 +109,21 @@ def test_containers_have_no_rights() -> None:
         assert _pod(each)["automountServiceAccountToken"] is False
         assert ("seccompProfile" in pod) == (name != "worker-browser")
         assert set(only_container(each)["resources"]) == {"requests", "limits"}
+
+
+def test_the_database_is_upgraded_before_the_housekeeping_starts_by_who_has_no_rights_either() -> None:
+    pods = {name: _pod(each) for name, each in _deployments().items()}
+    first = {name: pod["initContainers"] for name, pod in pods.items() if "initContainers" in pod}
+    assert set(first) == {"control"}
+    ((upgrade,), main) = first["control"], only_container(_deployments()["control"])
+    flags(tuple(upgrade["args"]))
+    assert upgrade["args"] == ["db", "upgrade"]
+    assert {name: upgrade[name] for name in ("image", "envFrom", "securityContext")} == {
+        name: main[name] for name in ("image", "envFrom", "securityContext")
+    }
+    assert set(upgrade["resources"]) == {"requests", "limits"}
+    volumes = {volume["name"] for volume in pods["control"]["volumes"]}
+    assert {mount["name"] for mount in upgrade["volumeMounts"]} <= volumes
 
 
 def test_those_that_render_have_a_browser_and_all_workers_somebody_who_buries() -> None:

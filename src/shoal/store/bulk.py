@@ -2,7 +2,7 @@
 
 PostgreSQL reads the text, a list of objects, as a table. That is one statement and one trip for a batch, it leaves
 nothing behind on the connection, and what happens to a row whose key is there is said as in any other insert: measured
-against COPY and the others in docs/adr/0032-a-batch-is-one-text.md.
+against COPY and the others in the decision "A batch is one text" (docs/adr).
 """
 
 from __future__ import annotations
