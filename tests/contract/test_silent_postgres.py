@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -39,6 +41,24 @@ def _ask(engine: Engine, query: str = "SELECT 1") -> object:
 def test_a_query_that_the_server_works_on_may_take_its_time(postgres: Postgres) -> None:
     engine = open_database(postgres.new_database())
     assert _ask(engine, "SELECT 7 FROM pg_sleep(1.5)") == 7
+    engine.dispose()
+
+
+def test_an_answer_that_comes_while_somebody_asks_for_it_is_heard(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = store._trouble_of  # pyright: ignore[reportPrivateUsage]
+    found: list[str] = []
+
+    def ask_late(*args: Any) -> str:
+        time.sleep(1.0)
+        found.append(ask(*args))
+        return found[-1]
+
+    monkeypatch.setattr(store, "_trouble_of", ask_late)
+    engine = open_database(postgres.new_database())
+    assert _ask(engine, "SELECT 7 FROM pg_sleep(0.7)") == 7
+    assert found == ["the server knows of no such query (idle in transaction)"]
     engine.dispose()
 
 

@@ -22,6 +22,8 @@ from shoal.errors import InputError
 
 SILENCE_S = 5.0
 """After so long without an answer somebody asks whether the query is being worked on, and then again."""
+DOUBT_S = 1.0
+"""What was answered while somebody asked has come by then: only who hears nothing twice gives up."""
 LIMITS: dict[str, int] = {
     "connect_timeout": 5,
     "keepalives": 1,
@@ -50,21 +52,24 @@ class _Watched(psycopg.Connection[Any]):
 
     def _watched(self, gen: PQGen[Answer]) -> PQGen[Answer]:
         """The same conversation; the driver says several times a second that nothing has come."""
-        heard = time.monotonic()
+        heard, doubt = time.monotonic(), ""
         try:
             wanted = next(gen)
             while True:
                 ready = yield wanted
                 if ready:
-                    heard = time.monotonic()
-                elif time.monotonic() - heard > SILENCE_S:
-                    self._look_up()
-                    heard = time.monotonic()
+                    heard, doubt = time.monotonic(), ""
+                elif time.monotonic() - heard > (DOUBT_S if doubt else SILENCE_S):
+                    found = self._look_up()
+                    if found and doubt:
+                        self._give_up(found)
+                    heard, doubt = time.monotonic(), found
                 wanted = gen.send(ready)
         except StopIteration as end:
             return end.value
 
-    def _look_up(self) -> None:
+    def _look_up(self) -> str:
+        """Why no answer may come, unless it has just come; empty when one will. Gives up when none can."""
         self._give_up("the server is silent")
 
     def _give_up(self, why: str) -> NoReturn:
@@ -75,14 +80,12 @@ class _Watched(psycopg.Connection[Any]):
 class PatientConnection(_Watched):
     """A connection whose queries may take as long as the server works on them."""
 
-    def _look_up(self) -> None:
+    def _look_up(self) -> str:
         try:
             with _Watched.connect(self.info.dsn, password=self.info.password or None, autocommit=True) as other:
-                trouble = _trouble_of(other, self.pgconn.backend_pid)
+                return _trouble_of(other, self.pgconn.backend_pid)
         except psycopg.Error as exc:
-            trouble = str(exc)
-        if trouble:
-            self._give_up(trouble)
+            self._give_up(str(exc))
 
 
 def _trouble_of(other: psycopg.Connection[Any], backend: int) -> str:
