@@ -6,6 +6,7 @@ read as that one itself: whoever takes the job's rows for spread evenly would wa
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -84,7 +85,20 @@ def _nodes(engine: Engine, statement: Statement) -> Iterator[Plan]:
     with engine.connect() as connection:
         told: Any = connection.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}", parameters).scalar_one()
         connection.rollback()
-    waiting: list[Plan] = [told[0]["Plan"]]
+    yield from _parts(told[0]["Plan"])
+
+
+def _prepared_nodes(engine: Engine, text: str) -> Iterator[Plan]:
+    """Of the plan that is kept for any values, once the driver has sent the statement a few times."""
+    numbers: dict[str, int] = {}
+    numbered = re.sub(r"%\((\w+)\)s", lambda name: f"${numbers.setdefault(name[1], len(numbers) + 1)}", text)
+    with engine.connect() as connection:
+        told: Any = connection.exec_driver_sql(f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {numbered}").scalar_one()
+    yield from _parts(told[0]["Plan"])
+
+
+def _parts(plan: Plan) -> Iterator[Plan]:
+    waiting = [plan]
     while waiting:
         node = waiting.pop()
         waiting += node.get("Plans", [])
@@ -116,6 +130,10 @@ READS: dict[str, Callable[[Engine], object]] = {
 }
 
 
+BY_KEY = ("page", "known", "stored")
+"""A few rows, in any order."""
+
+
 @pytest.mark.parametrize("name", READS)
 def test_rows_of_a_job_are_read_without_passing_over_those_of_others(full: Engine, name: str) -> None:
     with _sent(full) as sent:
@@ -124,6 +142,15 @@ def test_rows_of_a_job_are_read_without_passing_over_those_of_others(full: Engin
         for node in _nodes(full, statement):
             assert node["Node Type"] != "Seq Scan", statement
             assert node.get("Rows Removed by Filter", 0) <= (SIZES[SMALL] if SMALL in name else 0), statement
+
+
+@pytest.mark.parametrize("name", [name for name in READS if name not in BY_KEY and SMALL not in name])
+def test_plans_that_are_kept_read_in_order_too(full: Engine, name: str) -> None:
+    with _sent(full) as sent:
+        READS[name](full)
+    for text, _ in sent:
+        kinds = {node["Node Type"] for node in _prepared_nodes(full, text)}
+        assert not kinds & {"Seq Scan", "Sort", "Incremental Sort", "Bitmap Heap Scan"}, (kinds, text)
 
 
 def test_a_filter_passes_over_rows_of_the_job_alone(full: Engine) -> None:

@@ -23,12 +23,12 @@ def after(dialect: str, query: Asked, table: sa.Table, job: str, last_id: int, v
     """The query for rows of a job, and of a version of those that have one, behind an id and in the order of ids."""
     c = table.c
     mine = {"job": job} if version is None else {"job": job, "version": version}
+    versioned = [c[name] == value for name, value in mine.items() if name != "job"]
     if dialect != "postgresql":
-        return query.where(*(c[name] == value for name, value in mine.items()), c.id > last_id).order_by(c.id)
+        return query.where(c.job == job, *versioned, c.id > last_id).order_by(c.id)
     columns, values = [c[name] for name in mine], [sa.literal(value) for value in mine.values()]
     behind = sa.tuple_(*columns, c.id) > sa.tuple_(*values, sa.literal(last_id, sa.BigInteger))
-    within = sa.tuple_(*columns) <= sa.tuple_(*values)
-    return query.where(behind, within).order_by(*columns, c.id)
+    return query.where(c.job >= job, c.job <= job, *versioned, behind).order_by(*columns, c.id)
 
 
 def newest_id(dialect: str, table: sa.Table, job: str) -> sa.Select[Any]:
