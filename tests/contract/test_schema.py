@@ -146,6 +146,13 @@ def test_a_newer_schema_that_only_adds_is_used_and_told(engine: Engine) -> None:
     other.dispose()
 
 
+def test_a_newer_schema_that_says_nothing_is_refused(engine: Engine) -> None:
+    with engine.begin() as connection:  # what an older one has said is no word on it
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(StoreUnavailable, match="'9999', which this Shoal does not know"):
+        open_database(engine.url.render_as_string(hide_password=False))
+
+
 @pytest.mark.parametrize("usable_from", ["9999", "9000"])
 def test_a_newer_schema_that_would_break_this_process_is_refused(engine: Engine, usable_from: str) -> None:
     with pytest.raises(StoreUnavailable, match="'9999', which this Shoal does not know"):

@@ -127,8 +127,8 @@ def usable_from(connection: Connection) -> str | None:
     """The oldest version whose processes can work with this schema, as it says itself; None: it does not."""
     if not sa.inspect(connection).has_table("schema_log"):
         return None
-    newest = "SELECT works_from FROM schema_log ORDER BY revision DESC LIMIT 1"
-    return connection.execute(sa.text(newest)).scalar()
+    said = "SELECT works_from FROM schema_log WHERE revision IN (SELECT version_num FROM alembic_version)"
+    return connection.execute(sa.text(said)).scalar()
 
 
 def is_usable(connection: Connection, found: str | None) -> bool:

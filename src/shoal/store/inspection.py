@@ -64,7 +64,8 @@ class Inspection:
             now = int(
                 self._connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp()) * 1000")).scalar_one()
             )
-        return Sight(revision_of(self._connection), tables, now, usable_from(self._connection))
+        revision = revision_of(self._connection)
+        return Sight(revision, tables, now, usable_from(self._connection) if revision else None)
 
     def lock(self) -> None:
         """Take SQLite's lock for writers and give it back; raises StoreUnavailable when somebody else keeps it."""
