@@ -10,6 +10,7 @@
     ├── Busy                  full for now; carries when to come again
     ├── Unavailable           something that Shoal needs is down or full
     │   ├── RedisUnavailable
+    │   ├── BrokerUnavailable a broker of its own answers, and does not let us be its worker
     │   ├── Unfinished        a submission is recorded, but not under way yet; carries the job
     │   ├── StoreUnavailable
     │   ├── ArchiveUnavailable
@@ -86,6 +87,10 @@ class Unavailable(ShoalError):
 
 class RedisUnavailable(Unavailable):
     """Redis cannot be reached."""
+
+
+class BrokerUnavailable(Unavailable):
+    """The broker does not let us in."""
 
 
 class Unfinished(Unavailable):

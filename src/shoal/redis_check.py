@@ -17,7 +17,8 @@ from redis import exceptions
 from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE
 from shoal.errors import RedisUnavailable
 from shoal.frontier.scripts import connect, server_version
-from shoal.redis_url import RedisUrls, redacted, redis_of
+from shoal.rabbitmq import check_rabbitmq
+from shoal.redis_url import RedisUrls, is_amqp, redacted, redis_of
 
 OLDEST_REDIS = (7, 0)
 ASK_S = 3
@@ -41,7 +42,9 @@ def check_redis(url: str) -> None:
 
 
 def check_broker(broker: str) -> None:
-    """Raise RedisUnavailable when a broker answers and does not let us be its worker. Brokers of other kinds pass."""
+    """Raise Unavailable when a broker answers and does not let us be its worker. Brokers of strange kinds pass."""
+    if is_amqp(broker):
+        check_rabbitmq(broker)
     url = redis_of(broker)
     if url is None:
         return

@@ -1,4 +1,4 @@
-"""One Redis, three databases: broker, Celery's results, frontier.
+"""One Redis, three databases: broker, Celery's results, frontier. The broker may be elsewhere: another Redis, RabbitMQ.
 
 `redis://host:6379` uses 0, 1 and 2; `redis://host:6379/5` uses 5, 6 and 7. Credentials and options of TLS stay with all
 three. A certificate is always checked unless the URL says otherwise: left to itself, Celery would check none.
@@ -12,8 +12,13 @@ from urllib.parse import parse_qs, urlsplit
 from shoal.core.egress import is_loopback
 from shoal.core.redact import without_login
 from shoal.errors import InputError
+from shoal.frontier.sentinel import Sentinels, is_sentinel
 
 _SCHEMES = ("redis", "rediss", "unix")
+_AMQP = ("amqp", "amqps", "pyamqp")
+_HOW = "write redis://HOST:PORT, unix:///PATH or redis+sentinel://HOST:PORT,HOST:PORT/SERVICE"
+_TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
+"""That a URL of RabbitMQ may have, named as those of Redis are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +31,12 @@ class RedisUrls:
 
     @classmethod
     def of(cls, url: str, broker: str | None = None) -> RedisUrls:
-        scheme, rest, first, options = _read(url)
         broker = _broker(broker) if broker else None
+        if is_sentinel(url):
+            places = _sentinels("SHOAL_REDIS_URL", url)
+            urls = [places.at_database(places.database + n) for n in range(3)]
+            return cls(broker or urls[0], urls[1], urls[2])
+        scheme, rest, first, options = _read(url)
         if scheme == "unix":
             celery = [f"redis+socket://{rest}?virtual_host={first + n}" for n in range(2)]
             return cls(broker or celery[0], celery[1], f"unix://{rest}?db={first + 2}")
@@ -41,17 +50,35 @@ def redis_of(broker: str) -> str | None:
     if parts.scheme == "redis+socket":
         database = parse_qs(parts.query).get("virtual_host", ["0"])[0]
         return f"unix://{parts.netloc}{parts.path}?db={database}"
-    return broker if parts.scheme in ("redis", "rediss") else None
+    return broker if parts.scheme in ("redis", "rediss") or is_sentinel(broker) else None
+
+
+def is_amqp(broker: str) -> bool:
+    """Is this broker a RabbitMQ?"""
+    return broker.partition("://")[0].lower() in _AMQP
+
+
+def _sentinels(setting: str, url: str) -> Sentinels:
+    try:
+        return Sentinels.of(url)
+    except (InputError, ValueError) as exc:
+        raise InputError(f"{setting}: {redacted(url)!r}: {exc}") from None
 
 
 def _broker(url: str) -> str:
     """As Celery writes it; where the URL says nothing about certificates, they are checked."""
+    if is_sentinel(url):
+        places = _sentinels("SHOAL_BROKER_URL", url)
+        return places.at_database(places.database)
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
         raise InputError(f"SHOAL_BROKER_URL: {redacted(url)!r} is not a URL: percent-encode passwords") from None
     query = parse_qs(parts.query)
+    if is_amqp(url):
+        _check_amqp(url, query)
+        return url
     if parts.scheme == "unix":
         return f"redis+socket://{parts.netloc}{parts.path}?virtual_host={query.get('db', ['0'])[0]}"
     if parts.scheme != "rediss" or "ssl_cert_reqs" in query:
@@ -59,10 +86,23 @@ def _broker(url: str) -> str:
     return parts._replace(query="&".join(filter(None, (parts.query, "ssl_cert_reqs=required")))).geturl()
 
 
+def _check_amqp(url: str, query: dict[str, list[str]]) -> None:
+    strange = sorted(query.keys() - set(_TLS_OPTIONS))
+    if strange:
+        raise InputError(
+            f"SHOAL_BROKER_URL: {redacted(url)!r}: RabbitMQ has no option {redacted(strange[0])!r} here; "
+            f"there are {', '.join(_TLS_OPTIONS)}"
+        )
+    if query and url.partition("://")[0].lower() != "amqps":
+        raise InputError(f"SHOAL_BROKER_URL: {redacted(url)!r}: options of TLS need amqps://")
+
+
 def is_here(url: str | None) -> bool:
     """Is this Redis on this machine, like the workers that a command brings along?"""
     if url is None:
         return True
+    if is_sentinel(url):  # where the primary is, is not ours to say
+        return False
     parts = urlsplit(url)
     return parts.scheme == "unix" or is_loopback(parts.hostname or "")
 
@@ -78,7 +118,7 @@ def _read(url: str) -> tuple[str, str, int, str]:
         ) from None
     if parts.scheme not in _SCHEMES:
         raise InputError(
-            f"SHOAL_REDIS_URL: {redacted(url)!r} is not a Redis URL; write redis://HOST:PORT or unix:///PATH"
+            f"SHOAL_REDIS_URL: {redacted(url)!r} is not a Redis URL; {_HOW}"
         )
     if parts.scheme == "unix":
         if not parts.path:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from shoal.errors import InputError
-from shoal.redis_url import RedisUrls, redacted, redis_of
+from shoal.frontier.sentinel import Sentinels
+from shoal.redis_url import RedisUrls, is_amqp, is_here, redacted, redis_of
+
+FORMS = "redis://HOST:PORT, unix:///PATH or redis+sentinel://HOST:PORT,HOST:PORT/SERVICE"
 
 
 @pytest.mark.parametrize(
@@ -64,9 +67,9 @@ def test_the_broker_may_be_elsewhere(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("http://h", "'http://h' is not a Redis URL; write redis://HOST:PORT or unix:///PATH"),
-        ("h:6379", "'h:6379' is not a Redis URL; write redis://HOST:PORT or unix:///PATH"),
-        ("", "'' is not a Redis URL; write redis://HOST:PORT or unix:///PATH"),
+        ("http://h", f"'http://h' is not a Redis URL; write {FORMS}"),
+        ("h:6379", f"'h:6379' is not a Redis URL; write {FORMS}"),
+        ("", f"'' is not a Redis URL; write {FORMS}"),
         ("redis://", "'redis://' names no host; write redis://HOST:PORT"),
         ("redis:///3", "'redis:///3' names no host; write redis://HOST:PORT"),
         ("redis://:p@/3", "'redis://***@/3' names no host; write redis://HOST:PORT"),
@@ -98,6 +101,8 @@ def test_what_urllib_stumbles_over_is_bad_input_too(url: str) -> None:
         ("redis://:secret@h", "redis://***@h"),
         ("redis://u:se@secret@h/1", "redis://***@h/1"),
         ("amqp://u:secret@h//", "amqp://***@h//"),
+        ("redis+sentinel://u:secret@h:1,i:2/s", "redis+sentinel://***@h:1,i:2/s"),
+        ("redis+sentinel://h/s?sentinel_password=secret", "redis+sentinel://h/s?sentinel_password=***"),
         ("unix:///s?db=1", "unix:///s?db=1"),
         ("unix://u:secret@/s?db=1", "unix://***@/s?db=1"),
         ("rediss://h?ssl_password=secret&ssl_keyfile=/k", "rediss://h?ssl_password=***&ssl_keyfile=/k"),
@@ -117,6 +122,10 @@ def test_a_shown_url_has_no_password(url: str, shown: str) -> None:
         "redis://u:secret@/1",
         "redis://u:secret@[h",
         "redis://h?password=secret",
+        "redis+sentinel://u:secret@h",
+        "redis+sentinel://u:secret@h:port/s",
+        "redis+sentinel://u:se/cret@h/s/x",
+        "redis+sentinel://h/s/x?sentinel_password=secret",
     ],
 )
 def test_no_message_repeats_a_password(url: str) -> None:
@@ -154,3 +163,81 @@ def test_a_broker_that_is_no_url_is_refused_without_its_password(url: str) -> No
     with pytest.raises(InputError, match="SHOAL_BROKER_URL") as caught:
         RedisUrls.of("redis://h", url)
     assert "sec" not in str(caught.value)
+
+
+def test_sentinels_name_a_service_with_three_databases() -> None:
+    urls = RedisUrls.of("redis+sentinel://u:p%40@a:1,b,[::1]:3/main/5?sentinel_password=s%26t")
+    rest = "?sentinel_password=s%26t"
+    assert [urls.broker, urls.results, urls.frontier] == [
+        f"redis+sentinel://u:p%40@a:1,b:26379,[::1]:3/main/{number}{rest}" for number in (5, 6, 7)
+    ]
+    read = Sentinels.of(urls.frontier)
+    assert (read.hosts, read.service, read.database) == ((("a", 1), ("b", 26379), ("::1", 3)), "main", 7)
+    assert read.server_options == {"username": "u", "password": "p@", "db": 7}
+    assert read.sentinel_options == {"password": "s&t"}
+    assert redis_of(urls.broker) == urls.broker
+    assert not is_here(urls.frontier)
+    assert "p%40" not in repr(read) + repr(urls)
+
+
+def test_sentinels_and_servers_are_spoken_to_over_tls_and_both_are_checked() -> None:
+    url = RedisUrls.of("rediss+sentinel://:p@a/main?ssl_ca_certs=/ca.pem").broker
+    assert url == "rediss+sentinel://:p@a:26379/main/0?ssl_ca_certs=/ca.pem&ssl_cert_reqs=required"
+    read = Sentinels.of(url)
+    checked = {"ssl_ca_certs": "/ca.pem", "ssl_cert_reqs": "required"}
+    assert read.server_options == {"password": "p", "db": 0, **checked}
+    assert read.sentinel_options == {"ssl": True, **checked}
+
+
+@pytest.mark.parametrize(
+    ("url", "sentinels", "servers"),
+    [
+        ("rediss+sentinel://a/m?sentinel_tls=no", False, True),
+        ("redis+sentinel://a/m?sentinel_tls=yes", True, False),
+        ("redis+sentinel://a/m", False, False),
+    ],
+)
+def test_tls_of_the_sentinels_may_differ_from_that_of_the_servers(url: str, sentinels: bool, servers: bool) -> None:
+    read = Sentinels.of(RedisUrls.of(url).frontier)
+    assert ("ssl" in read.sentinel_options, "ssl_cert_reqs" in read.sentinel_options) == (sentinels, sentinels)
+    assert (read.tls, "ssl_cert_reqs" in read.server_options) == (servers, servers)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("redis+sentinel://h:26379", "names no sentinel, or no service"),
+        ("redis+sentinel:///main", "names no sentinel, or no service"),
+        ("redis+sentinel://h/main/x", "'x' is not the number of a database"),
+        ("redis+sentinel://h:port/main", "a sentinel's place cannot be read"),
+        ("redis+sentinel://h/main?sentinel_tls=perhaps", "sentinel_tls is yes or no"),
+    ],
+)
+def test_what_is_wrong_about_sentinels_is_explained(url: str, words: str) -> None:
+    for setting, read in (
+        ("SHOAL_REDIS_URL", lambda: RedisUrls.of(url)),
+        ("SHOAL_BROKER_URL", lambda: RedisUrls.of("redis://h", url)),
+    ):
+        with pytest.raises(InputError, match=f"^{setting}: .*{words}"):
+            read()
+
+
+def test_a_broker_may_be_a_rabbitmq() -> None:
+    for url in ("amqp://u:p@h:5672/vhost", "amqps://h//?ssl_ca_certs=/ca.pem&ssl_check_hostname=false", "pyamqp://h"):
+        assert RedisUrls.of("redis://h", url).broker == url
+        assert is_amqp(url)
+        assert redis_of(url) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("amqp://u:secret@h?ssl_ca_certs=/ca.pem", "options of TLS need amqps"),
+        ("amqps://u:secret@h?heartbeat=3", "RabbitMQ has no option 'heartbeat'"),
+        ("amqp://u:se/cret@h:port", "is not a URL|percent-encode"),
+    ],
+)
+def test_what_is_wrong_about_a_rabbitmq_is_explained_without_its_password(url: str, words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        RedisUrls.of("redis://h", url)
+    assert "cret" not in str(caught.value)

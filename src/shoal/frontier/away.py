@@ -9,14 +9,16 @@ from redis import exceptions
 
 from shoal.errors import RedisUnavailable
 from shoal.frontier.scripts import translated_errors
+from shoal.frontier.sentinel import UnknownService
 
 _FOR_GOOD = (
     exceptions.AuthenticationError,
     exceptions.NoPermissionError,
+    UnknownService,
     PermissionError,
     ssl.SSLCertVerificationError,
 )
-"""Passwords, rights and certificates do not become right by waiting."""
+"""Passwords, rights, names and certificates do not become right by waiting."""
 
 
 def is_away(error: RedisUnavailable) -> bool:

@@ -75,6 +75,7 @@ KEYS: tuple[KeyPattern, ...] = (
     KeyPattern("epoch", "{P}:epoch", "string", "raised by each look for lost jobs; the database has it too",
                "for good"),
     KeyPattern("server", "{P}:server", "string", "the run of the server that was last looked at", "for good"),
+    KeyPattern("met", "{P}:met", "string", "a run that nobody has looked at, and when it was first asked for work", "a day"),
     KeyPattern("doubt", "{P}:doubt", "string", "the server was started anew: what waits may be stored", "5 minutes"),
     KeyPattern("tenants", "{P}:tenants", "hash", "tenant → weight", "for good"),
     KeyPattern("jobs", "{P}:jobs", "set", "jobs that the frontier knows", "until forget"),

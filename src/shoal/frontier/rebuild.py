@@ -25,6 +25,8 @@ from shoal.frontier.wire import limits_of, ms
 
 RECALL_AT_ONCE = 1_000
 DROP_AT_ONCE = 5_000
+LEASES_A_MS = 8
+"""A lease's number is the time, in parts of a millisecond."""
 CLAIM = timedelta(seconds=5)
 """For so long one process alone decides which jobs are lost."""
 
@@ -102,9 +104,19 @@ class Rebuild:
             return str(self._client.get(f"{self._prefix}:server") or "")
 
     def trust(self, run: str) -> None:
-        """This server has what it had: workers may lease. One that was started again waits ten seconds for this."""
+        """This server has what it had: workers may lease. One that was started again waits ten seconds for this.
+
+        A replica that took its primary's place counts as one.
+        """
         with translated_errors("server"):
             self._client.set(f"{self._prefix}:server", run)
+
+    def skip_leases(self, duration: timedelta) -> None:
+        """The numbers of leases go on beyond all that were given and may be forgotten, also by another server's clock."""
+        with translated_errors("sequence"):
+            key = f"{self._prefix}:sequence"
+            given = max(int(self._client.get(key) or 0), self.now_ms() * LEASES_A_MS)
+            self._client.set(key, given + ms(duration) * LEASES_A_MS)
 
     def cast_doubt(self, duration: timedelta) -> None:
         """For so long, what waits may be stored: it was forgotten that it was leased."""

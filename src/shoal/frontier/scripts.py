@@ -22,6 +22,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from shoal.errors import RedisUnavailable
+from shoal.frontier.sentinel import Sentinels, is_sentinel
 
 _LUA = files("shoal.frontier") / "lua"
 SHARED = ("prelude", "hosts", "moves", "returns")
@@ -54,14 +55,21 @@ def connect(url: str, *, timeout_s: float = 10.0, texts: bool = True) -> redis.R
     And no hidden PING, which a Redis refuses whose disk is full: it could not even be asked what is wrong. Without
     `texts` answers are bytes, for what strangers may have written.
     """
-    return redis.Redis.from_url(
-        url,
-        decode_responses=texts,
-        socket_timeout=timeout_s,
-        socket_connect_timeout=timeout_s,
-        retry=Retry(NoBackoff(), 0),
-        health_check_interval=0,
-    )
+    options: dict[str, Any] = {
+        "decode_responses": texts,
+        "retry": Retry(NoBackoff(), 0),
+        "health_check_interval": 0,
+    }
+    if is_sentinel(url):
+        return Sentinels.of(url).client(timeout_s=timeout_s, **options)
+    return redis.Redis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, **options)
+
+
+def server_url(url: str, *, timeout_s: float) -> str:
+    """Of the very server that is spoken to: behind sentinels, the one that is the primary now."""
+    if not is_sentinel(url):
+        return url
+    return Sentinels.of(url).primary(timeout_s=timeout_s, retry=Retry(NoBackoff(), 0), health_check_interval=0)
 
 
 def server_version(client: redis.Redis) -> str:

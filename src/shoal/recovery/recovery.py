@@ -31,7 +31,7 @@ log = structlog.get_logger()
 PATIENCE = timedelta(seconds=10)
 """A job that was submitted within this time may still be on its way into the frontier."""
 LATELY = timedelta(minutes=1)
-"""A server that is started anew has lost less than this, or the number tells."""
+"""A server that is started anew, or promoted, has lost less than this, or the number tells."""
 DOUBT = timedelta(minutes=5)
 """So long workers look every request up that a server gives which was started anew: it may be stored. Such requests are
 at the front of their queues, so most come at once; those of hosts that rest come later."""
@@ -74,6 +74,7 @@ class Recovery:
         if epoch > last:
             self._epochs.note(epoch)
             if before not in ("", run):
+                self._rebuild.skip_leases(LATELY)
                 self._catch_up()
                 self._rebuild.cast_doubt(DOUBT)
             self._rebuild.trust(run)
@@ -81,6 +82,7 @@ class Recovery:
         elif claim := self._rebuild.claim():
             log.warning("frontier_lost", epoch=epoch, last=last)
             try:
+                self._rebuild.skip_leases(LATELY)
                 self._begin_all(claim)
                 self._rebuild.cast_doubt(DOUBT)
                 self._rebuild.conclude(claim, last, run)  # last: who is cut short before this is followed by another

@@ -10,7 +10,8 @@ from celery import Celery
 from kombu.entity import Exchange, Queue
 
 from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE
-from shoal.redis_url import RedisUrls
+from shoal.redis_url import RedisUrls, is_amqp
+from shoal.worker.broker import CONNECT_TIMEOUT_S, HEARTBEAT_S, broker_link, results_link
 
 if TYPE_CHECKING:
     from shoal.worker.door import Door
@@ -18,12 +19,6 @@ if TYPE_CHECKING:
 SLICE_TASK = "shoal.slice"
 TICK_TASK = "shoal.tick"
 PARTS_TASK = "shoal.parts"
-VISIBILITY_TIMEOUT_S = 3600
-"""Far above the length of a slice: an unacknowledged ring is delivered again after this."""
-SOCKET_TIMEOUT_S = 5
-"""Far above the second for which the transport waits in Redis; a connection that is silent for longer is dead."""
-BRIEF_WAIT_S = 0.1
-"""For which the transport waits in Redis where somebody waits for it."""
 DOOR = "door"
 """The transport option that has the door of a worker; without it nobody is judged, and nobody takes messages."""
 
@@ -33,7 +28,12 @@ def make_app(urls: RedisUrls, door: Door | None = None, *, brief: bool = False) 
 
     `brief`: it belongs to a command, whose user waits for its end; and who stops lets his last wait in Redis end first.
     """
-    app = Celery("shoal", broker=urls.broker, backend=urls.results, set_as_current=False)
+    if is_amqp(urls.broker):
+        from shoal.worker.amqp import install
+
+        install()
+    broker, results = broker_link(urls.broker, brief=brief), results_link(urls.results)
+    app = Celery("shoal", broker=broker.url, backend=results.url, set_as_current=False)
     exchange = Exchange("shoal")
     app.conf.update(
         task_queues=[Queue(name, exchange, routing_key=name) for name in (*ALL_QUEUES, CONTROL_QUEUE)],
@@ -54,15 +54,14 @@ def make_app(urls: RedisUrls, door: Door | None = None, *, brief: bool = False) 
         worker_hijack_root_logger=False,
         worker_send_task_events=True,  # a few for each slice, which nobody keeps; Flower need not ask for them
         broker_connection_retry_on_startup=True,
-        broker_connection_timeout=3,
-        broker_transport_options={
-            "visibility_timeout": VISIBILITY_TIMEOUT_S,
-            "socket_connect_timeout": 3,
-            "socket_timeout": SOCKET_TIMEOUT_S,
-            "socket_keepalive": True,
-            **({"polling_interval": BRIEF_WAIT_S} if brief else {}),
-            **_with_door(door),
-        },
+        broker_connection_timeout=CONNECT_TIMEOUT_S,
+        broker_heartbeat=HEARTBEAT_S,
+        broker_channel_error_retry=True,  # the mailbox of a connection that RabbitMQ takes for alive is locked for a while
+        broker_transport_options={**broker.options, **_with_door(door)},
+        broker_use_ssl=broker.tls,
+        redis_backend_use_ssl=results.tls,
+        result_backend_transport_options=results.options,
+        task_default_delivery_mode="transient",  # a ring is not worth a write to RabbitMQ's disk
         worker_proc_alive_timeout=30,
     )
     if door:

@@ -50,6 +50,10 @@ class Door:
         """Is this a word of Celery's remote control?"""
         return self._admits(raw, _check_control)
 
+    def admits_delivery(self, message: dict[str, Any], *, control: bool) -> bool:
+        """The same for a message that comes in parts, as RabbitMQ's do; they stand where Redis has them."""
+        return self._admits(message, _check_control if control else _check_ring)
+
     def refuse(self, reason: str) -> None:
         with self._lock:
             self._refused[reason] += 1
@@ -71,7 +75,7 @@ class Door:
 
 def _open(raw: object) -> dict[str, Any]:
     """The envelope: what the transport and Celery rely on is there, and of the right kind."""
-    message = _mapping(_parse(raw))
+    message = cast("dict[str, Any]", raw) if isinstance(raw, dict) else _mapping(_parse(raw))
     properties, headers = _mapping(message.get("properties")), _mapping(message.get("headers"))
     if message.get("content-type") != JSON or message.get("content-encoding") != "utf-8" or "compression" in headers:
         raise Refused("content_type")

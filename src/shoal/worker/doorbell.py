@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import structlog
+from amqp.exceptions import AMQPError
 from celery import Celery
 from kombu.exceptions import OperationalError
 
@@ -24,6 +25,8 @@ log = structlog.get_logger()
 
 REQUEST_ID = "request_id"
 """The header that carries the id of the submission, for the logs."""
+RING_LIFETIME_S = 3600.0
+"""Where nobody serves a queue, RabbitMQ drops a ring after this."""
 
 
 class Doorbell:
@@ -50,6 +53,7 @@ class Doorbell:
         served = queue.removeprefix(PARTS_RING)
         try:
             options: dict[str, Any] = {"headers": headers, "retry": False, "ignore_result": True}
+            options["expiration"] = RING_LIFETIME_S
             self._app.send_task(task, args=[served], queue=served, **options)
-        except (OperationalError, OSError, RedisUnavailable) as exc:
+        except (OperationalError, AMQPError, OSError, RedisUnavailable) as exc:
             log.warning("ring_failed", queue=queue, error=str(exc))

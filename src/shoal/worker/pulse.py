@@ -20,9 +20,10 @@ from contextlib import suppress
 from typing import Protocol
 
 import structlog
+from amqp.exceptions import AMQPError
 from celery import Celery
 from celery.worker import state as worker_state
-from kombu.exceptions import ChannelError, OperationalError
+from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from shoal import __version__
@@ -176,7 +177,7 @@ class Pulse:
             with self._app.connection_for_read(connect_timeout=BROKER_S) as connection:
                 bound = self._app.amqp.queues[queue].bind(connection.default_channel)
                 return bound.queue_declare(passive=True)[1]
-        except (OperationalError, ChannelError, OSError, RedisError) as exc:
+        except (OperationalError, AMQPError, OSError, RedisError) as exc:
             log.warning("ring_failed", queue=queue, error=str(exc))
             return 0
 

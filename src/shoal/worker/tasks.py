@@ -34,6 +34,7 @@ from shoal.core.model import CONTROL_QUEUE
 from shoal.frontier.frontier import Frontier
 from shoal.guardian import die_with_parent
 from shoal.observe import flush_logs
+from shoal.redis_url import is_amqp
 from shoal.settings import Settings
 from shoal.stdlog import adopt_library_logs
 from shoal.wiring import Platform, redis_urls
@@ -67,6 +68,8 @@ class Worker:
         self._life = life
         self._door = Door()
         self._app = make_app(redis_urls(settings), self._door, brief=settings.parent is not None)
+        if settings.pool == "solo" and settings.lease_queues:
+            self._app.conf.broker_heartbeat = 0  # nobody gives any during a slice
         self._lifeline = Lifeline()
         self._platform: Platform | None = None
         self._runtime: Runtime | None = None
@@ -111,8 +114,13 @@ class Worker:
 
     @property
     def _node(self) -> str:
-        """What Celery's tools call it: by what it does, so that housekeeping does not pass for what fetches."""
-        return f"{'worker' if self._settings.lease_queues else CONTROL_QUEUE}@{os.uname().nodename}"
+        """What Celery's tools call it: by what it does, so that housekeeping does not pass for what fetches.
+
+        In RabbitMQ the mailbox of that name is one worker's alone.
+        """
+        does = "worker" if self._settings.lease_queues else CONTROL_QUEUE
+        own = f".{self._life.command}" if is_amqp(redis_urls(self._settings).broker) else ""
+        return f"{does}{own}@{os.uname().nodename}"
 
     @property
     def _mixed(self) -> bool:

@@ -27,6 +27,8 @@ def install() -> None:
     for scheme in ("redis", "rediss"):
         TRANSPORT_ALIASES[scheme] = f"{__name__}:Transport"
         _transport_cache.pop(scheme, None)  # it may have spoken to one before
+    TRANSPORT_ALIASES["sentinel"] = f"{__name__}:SentinelTransport"
+    _transport_cache.pop("sentinel", None)
 
 
 class QoS(kombu_redis.QoS):
@@ -84,8 +86,18 @@ class Transport(kombu_redis.Transport):
     Channel = Channel
 
 
+class SentinelChannel(Channel, kombu_redis.SentinelChannel):
+    """The same on a primary that sentinels name."""
+
+
+class SentinelTransport(kombu_redis.SentinelTransport):
+    """Redis behind sentinels, with a door."""
+
+    Channel = SentinelChannel
+
+
 class Consumer(CeleryConsumer):
-    """Counts what Celery itself refuses, and keeps its text out of the logs. Of a Redis broker nothing comes so far."""
+    """Counts what Celery itself refuses, and keeps its text out of the logs. Of what the door sees nothing comes so far."""
 
     def on_decode_error(self, message, exc) -> None:
         self._refuse(message, "not_json")

@@ -45,6 +45,7 @@ local function loans_key(proxy) return P .. ':loans:' .. proxy end
 local function sticky_key(sticky) return P .. ':sticky:' .. sticky end
 local function parts_key(extraction) return P .. ':parts:' .. extraction end
 local function claims_key(extraction) return P .. ':claims:' .. extraction end
+local function met_key() return P .. ':met' end
 local EXTRACTIONS = P .. ':extractions'
 local LEASES = P .. ':leases'
 local SEQUENCE = P .. ':sequence'
@@ -219,14 +220,18 @@ local function enqueue(job, host, level, entries, front)
   end
 end
 
--- A server that was started anew may have lost its last writes: nobody works with it before somebody has looked at it,
--- or this time is over. Where nobody ever looked, nothing is known. (run of the server, whether to work with it)
+-- A server that was started anew, or promoted in place of another, may have lost the last writes: nobody works with it
+-- before somebody has looked at it, or this time is over since it was first met. Where nobody ever looked, nothing is
+-- known. (run of the server, whether to work with it)
 local function server_run()
-  local trust_after_s = 10
+  local trust_after_ms = 10000
   local known, info = redis.call('GET', SERVER), redis.call('INFO', 'server')
   local run = string.match(info, 'run_id:(%w+)') or ''
-  return run, not known or run == known
-    or (tonumber(string.match(info, 'uptime_in_seconds:(%d+)')) or NEVER) > trust_after_s
+  if not known or run == known then return run, true end
+  local whose, since = string.match(redis.call('GET', met_key()) or '', '^(%w*) (%d+)$')
+  if whose == run then return run, now - tonumber(since) > trust_after_ms end
+  redis.call('SET', met_key(), string.format('%s %d', run, now), 'EX', DAY_S)
+  return run, false
 end
 
 -- A job that is being rebuilt says in `rebuild` how far that has come: first it recalls what is stored of it.

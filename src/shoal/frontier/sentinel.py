@@ -1,0 +1,168 @@
+"""Redis behind sentinels: they are asked for the primary whenever a connection is made, and so after each failover.
+
+`redis+sentinel://USER:PASSWORD@HOST:26379,HOST:26379/SERVICE/5?sentinel_password=…`. User and password are the servers'
+own; `rediss+sentinel://` speaks TLS with servers and sentinels alike.
+"""
+
+# redis-py's hints leave gaps: what falls into them is unknown to the checker in this file only.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+import redis
+from redis import exceptions
+from redis.connection import parse_url
+from redis.sentinel import MasterNotFoundError, Sentinel
+
+from shoal.errors import InputError
+
+SCHEMES = ("redis+sentinel", "rediss+sentinel")
+DEFAULT_PORT = 26379
+SENTINEL_PATIENCE_S = 2.0
+"""For one sentinel: the next one may be quicker."""
+_OWN = ("sentinel_username", "sentinel_password", "sentinel_tls")
+_YES, _NO = ("1", "true", "yes"), ("0", "false", "no")
+
+
+class UnknownService(MasterNotFoundError):
+    """All sentinels answer, and none knows the service."""
+
+
+def is_sentinel(url: str) -> bool:
+    """Does this URL name sentinels?"""
+    return url.partition("://")[0].lower() in SCHEMES
+
+
+@dataclass(frozen=True, slots=True)
+class Sentinels:
+    """One service, and who knows where its primary is."""
+
+    hosts: tuple[tuple[str, int], ...]
+    service: str
+    database: int
+    login: str = field(default="", repr=False)
+    """As it stands in the URL, with its @."""
+    tls: bool = False
+    options: str = field(default="", repr=False)
+    """Of the connection to servers, as they stand in the URL."""
+    own: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """What only concerns the sentinels."""
+
+    @classmethod
+    def of(cls, url: str) -> Sentinels:
+        """Raises InputError without any secret in it."""
+        parts = urlsplit(url)
+        login, at, places = parts.netloc.rpartition("@")
+        hosts = tuple(_host(place) for place in places.split(",") if place)
+        service, _, database = parts.path.strip("/").partition("/")
+        if not hosts or not service:
+            raise InputError("names no sentinel, or no service: write redis+sentinel://HOST:26379,HOST:26379/SERVICE")
+        if not (database or "0").isdecimal():
+            raise InputError(f"{database!r} is not the number of a database: write it behind the service, /SERVICE/5")
+        query = parse_qsl(parts.query, keep_blank_values=True)
+        own = {name: value for name, value in query if name in _OWN}
+        if own.get("sentinel_tls", "no").lower() not in (*_YES, *_NO):
+            raise InputError("sentinel_tls is yes or no")
+        options = [(name, value) for name, value in query if name not in _OWN]
+        tls = parts.scheme == "rediss+sentinel"
+        if (tls or own.get("sentinel_tls", "").lower() in _YES) and "ssl_cert_reqs" not in dict(options):
+            options.append(("ssl_cert_reqs", "required"))
+        return cls(hosts, unquote(service), int(database or 0), login + at, tls, urlencode(options, safe="/"), own)
+
+    def at_database(self, number: int) -> str:
+        """The URL of another database of the same service."""
+        places = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts)
+        query = "&".join(filter(None, (self.options, urlencode(self.own))))
+        scheme = SCHEMES[1] if self.tls else SCHEMES[0]
+        path = f"{quote(self.service, safe='')}/{number}"
+        return f"{scheme}://{self.login}{places}/{path}{'?' if query else ''}{query}"
+
+    @property
+    def server_options(self) -> dict[str, Any]:
+        """Of a connection to the primary, as redis-py names them."""
+        scheme = "rediss" if self.tls else "redis"
+        read = parse_url(f"{scheme}://{self.login}host/{self.database}?{self._options_of(self.tls)}")
+        return {name: value for name, value in read.items() if name not in ("host", "connection_class")}
+
+    @property
+    def sentinel_options(self) -> dict[str, Any]:
+        """Of a connection to a sentinel. Certificates are those of the servers."""
+        given = self.own.get("sentinel_tls", "").lower()
+        tls = given in _YES if given else self.tls
+        read = parse_url(f"rediss://host?{self.options}") if tls else {}
+        options: dict[str, Any] = {name: value for name, value in read.items() if name.startswith("ssl_")}
+        options |= {"ssl": True} if tls else {}
+        for name in ("username", "password"):
+            if value := self.own.get(f"sentinel_{name}"):
+                options[name] = value
+        return options
+
+    def _options_of(self, tls: bool) -> str:
+        return urlencode([each for each in parse_qsl(self.options) if tls or not each[0].startswith("ssl_")], safe="/")
+
+    def client(self, *, timeout_s: float, **options: Any) -> redis.Redis:
+        """A client of the primary, whichever it is when a connection is made."""
+        given = {**self.server_options, **options, "socket_timeout": timeout_s, "socket_connect_timeout": timeout_s}
+        return self._watch(timeout_s, options).master_for(self.service, ssl=self.tls, **given)
+
+    def primary(self, *, timeout_s: float, **options: Any) -> str:
+        """The URL of the server that is the primary now."""
+        with self._watch(timeout_s, options) as sentinels:
+            host, port = sentinels.discover_master(self.service)
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        query = self._options_of(self.tls)
+        scheme = "rediss" if self.tls else "redis"
+        return f"{scheme}://{self.login}{place}/{self.database}{'?' if query else ''}{query}"
+
+    def _watch(self, timeout_s: float, options: Mapping[str, Any]) -> Watchers:
+        patience = min(timeout_s, SENTINEL_PATIENCE_S)
+        kept = {name: value for name, value in options.items() if name in ("retry", "health_check_interval")}
+        waits = {"socket_timeout": patience, "socket_connect_timeout": patience}
+        return Watchers(list(self.hosts), sentinel_kwargs={**self.sentinel_options, **kept, **waits})
+
+
+class Watchers(Sentinel):
+    """Sentinels that say why they cannot tell: one that refuses us is not one that is away."""
+
+    def discover_master(self, service_name: str) -> tuple[str, int]:
+        trouble: list[str] = []
+        refusal: exceptions.RedisError | None = None
+        strangers = 0
+        for number, sentinel in enumerate(self.sentinels):
+            try:
+                state = cast("dict[str, dict[str, Any]]", sentinel.sentinel_masters()).get(service_name)
+            except (exceptions.AuthenticationError, exceptions.NoPermissionError) as exc:
+                refusal = exc
+                continue
+            except (exceptions.RedisError, OSError) as exc:
+                trouble.append(f"{_name(sentinel)} ({exc})")
+                continue
+            if state and self.check_master_state(state, service_name):
+                self.sentinels[0], self.sentinels[number] = sentinel, self.sentinels[0]  # the first to be asked next
+                return state["ip"], state["port"]
+            strangers += state is None
+            trouble.append(f"{_name(sentinel)} ({'does not know it' if state is None else 'takes it for down'})")
+        if refusal:
+            raise type(refusal)(f"a sentinel refuses us: {refusal}")
+        kind = UnknownService if strangers == len(self.sentinels) else MasterNotFoundError
+        raise kind(f"no sentinel names a primary of {service_name!r}: {', '.join(trouble)}")
+
+
+def _name(sentinel: redis.Redis) -> str:
+    options = sentinel.get_connection_kwargs()
+    return f"{options.get('host')}:{options.get('port')}"
+
+
+def _host(place: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(f"//{place}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host:
+        raise InputError("a sentinel's place cannot be read: write HOST:26379, percent-encode passwords")
+    return host, port or DEFAULT_PORT
