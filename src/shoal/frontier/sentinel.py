@@ -130,15 +130,14 @@ class Watchers(Sentinel):
 
     def discover_master(self, service_name: str) -> tuple[str, int]:
         trouble: list[str] = []
-        refusal: exceptions.RedisError | None = None
+        refusal: Exception | None = None
         strangers = 0
         for number, sentinel in enumerate(self.sentinels):
             try:
                 state = cast("dict[str, dict[str, Any]]", sentinel.sentinel_masters()).get(service_name)
-            except (exceptions.AuthenticationError, exceptions.NoPermissionError) as exc:
-                refusal = exc
-                continue
             except (exceptions.RedisError, OSError) as exc:
+                if _refuses(exc):
+                    refusal = exc
                 trouble.append(f"{_name(sentinel)} ({exc})")
                 continue
             if state and self.check_master_state(state, service_name):
@@ -147,9 +146,15 @@ class Watchers(Sentinel):
             strangers += state is None
             trouble.append(f"{_name(sentinel)} ({'does not know it' if state is None else 'takes it for down'})")
         if refusal:
-            raise type(refusal)(f"a sentinel refuses us: {refusal}")
+            raise type(refusal)(f"a sentinel refuses us, or is not to be trusted: {refusal}") from refusal
         kind = UnknownService if strangers == len(self.sentinels) else MasterNotFoundError
         raise kind(f"no sentinel names a primary of {service_name!r}: {', '.join(trouble)}")
+
+
+def _refuses(error: Exception) -> bool:
+    """For good, by a word or by a certificate that nobody trusts."""
+    kinds = (exceptions.AuthenticationError, exceptions.NoPermissionError)
+    return isinstance(error, kinds) or "CERTIFICATE_VERIFY_FAILED" in str(error)
 
 
 def _name(sentinel: redis.Redis) -> str:
