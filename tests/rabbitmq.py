@@ -43,7 +43,10 @@ class Installed:
     @classmethod
     def find(cls) -> Installed | None:
         """What `scripts/get-services` has unpacked, or what is installed."""
-        for erlang, rabbitmq in ((TOOLS / "erlang", TOOLS / "rabbitmq"), (_installed_erlang(), Path("/usr/lib/rabbitmq"))):
+        for erlang, rabbitmq in (
+            (TOOLS / "erlang", TOOLS / "rabbitmq"),
+            (_installed_erlang(), Path("/usr/lib/rabbitmq")),
+        ):
             servers = sorted(rabbitmq.glob("lib/*/sbin/rabbitmq-server"))
             if erlang and (erlang / "bin" / "erl").is_file() and servers:
                 return cls(erlang, servers[-1])

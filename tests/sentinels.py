@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
 import redis
@@ -153,7 +154,7 @@ class Family:
     def _knows_all(self, port: int) -> bool:
         client = self._sentinel(port)
         try:
-            (state,) = client.sentinel_masters().values()
+            (state,) = cast("dict[str, dict[str, Any]]", client.sentinel_masters()).values()
             replicas = client.sentinel_slaves(SERVICE)
         except (RedisError, OSError):
             return False

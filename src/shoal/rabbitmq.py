@@ -19,6 +19,7 @@ import amqp
 from amqp import exceptions
 from amqp.exceptions import AMQPError
 
+from shoal.core.fleet import WorkerBeat
 from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE
 from shoal.errors import BrokerUnavailable
 from shoal.redis_url import redacted
@@ -58,13 +59,13 @@ def tls_options(url: str) -> dict[str, Any] | None:
 def connected(url: str) -> Generator[Any]:
     """A connection for a few questions, each answered in time."""
     parts, tls = urlsplit(url), tls_options(url)
-    connection = amqp.Connection(
+    connection: Any = amqp.Connection(
         host=f"{parts.hostname or '127.0.0.1'}:{parts.port or (5671 if tls else 5672)}",
         userid=unquote(parts.username or "guest"),
         password=unquote(parts.password or "guest"),
         virtual_host=unquote(parts.path[1:]) or "/",
         login_method="PLAIN",
-        ssl=tls or False,
+        ssl=cast("Any", tls or False),
         connect_timeout=ASK_S,
     )
     try:
@@ -119,6 +120,18 @@ def lengths(connection: Any, queues: Sequence[str]) -> dict[str, tuple[int, int]
     return found
 
 
+def node_of(worker: WorkerBeat) -> str:
+    """What Celery calls a worker of RabbitMQ's: by what it does, which one it is, and where."""
+    does = CONTROL_QUEUE if set(worker.queues) == {CONTROL_QUEUE} else "worker"
+    host, _, command = worker.name.rpartition(":")
+    return f"{does}.{command}@{host}"
+
+
+def mailbox_of(worker: WorkerBeat) -> str:
+    """The queue of its remote control."""
+    return f"{node_of(worker)}.{MAILBOXES}"
+
+
 def has_mailbox(connection: Any, name: str) -> bool:
     """Is there a worker of this name? Its mailbox is locked for everybody else, which is how it is seen."""
     channel = connection.channel()
@@ -132,13 +145,18 @@ def has_mailbox(connection: Any, name: str) -> bool:
     return True
 
 
+def is_login(error: BaseException) -> bool:
+    """Is it user or password that was refused? Then it is about no question of ours."""
+    return isinstance(error, exceptions.AccessRefused) and not any(error.method_sig or ())
+
+
 def refusal(url: str, error: BaseException) -> str:
     """Why a RabbitMQ that answers does not let us do our work, and what helps; empty when it did not answer."""
     who, setting = f"RabbitMQ at {redacted(url)}", "SHOAL_BROKER_URL"
     said = getattr(error, "reply_text", "") or str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"{who} has a certificate that is not trusted: {error}\nName its authority: ?ssl_ca_certs=FILE."
-    if isinstance(error, exceptions.AccessRefused) and not any(error.method_sig or ()):  # about no question of ours
+    if is_login(error):
         return f"{who} does not let us in: {said}\nCorrect user and password in {setting}, percent-encoded."
     if isinstance(error, exceptions.AccessRefused):
         return f"{who} lets us in, but not do what Shoal needs: {said}\nAs its administrator, {_RIGHTS}."

@@ -19,7 +19,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from shoal.core.egress import is_loopback
-from shoal.frontier.scripts import connect
+from shoal.frontier.scripts import connect, server_url
 from shoal.redis_url import RedisUrls, redacted, redis_of
 from shoal.settings import Settings
 
@@ -47,7 +47,10 @@ def warn_of_risks(settings: Settings) -> None:
     """A line in the log for each danger of the Redis that the settings name; never a reason to fail."""
     urls = RedisUrls.of(settings.redis_url or "", settings.broker_url)
     broker = redis_of(urls.broker) if settings.broker_url else None
-    for url in filter(None, (settings.redis_url, broker)):
+    for given in filter(None, (settings.redis_url, broker)):
+        url = given
+        with suppress(RedisError, OSError):
+            url = server_url(given, timeout_s=ASK_S)
         for risk in find_risks(url):
             log.warning("redis_unsafe", risk=risk.name, redis=redacted(url), hint=risk.hint)
 

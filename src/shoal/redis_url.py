@@ -117,9 +117,7 @@ def _read(url: str) -> tuple[str, str, int, str]:
             f"SHOAL_REDIS_URL: {redacted(url)!r} is not a URL: write redis://HOST:PORT, percent-encode passwords"
         ) from None
     if parts.scheme not in _SCHEMES:
-        raise InputError(
-            f"SHOAL_REDIS_URL: {redacted(url)!r} is not a Redis URL; {_HOW}"
-        )
+        raise InputError(f"SHOAL_REDIS_URL: {redacted(url)!r} is not a Redis URL; {_HOW}")
     if parts.scheme == "unix":
         if not parts.path:
             raise InputError(f"SHOAL_REDIS_URL: {redacted(url)!r} names no socket; write unix:///PATH")

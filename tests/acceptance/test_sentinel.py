@@ -113,7 +113,7 @@ def test_a_primary_that_was_demoted_is_left_for_the_new_one(family: Family) -> N
         demoted.wait(1, 5000)
         server.replicaof("NO", "ONE")
         demoted.replicaof("127.0.0.1", str(second))  # behind the sentinels' back: our connection stays as it is
-        with pytest.raises(RedisUnavailable, match="now a slave|READONLY"), translated_errors("test"):
+        with pytest.raises(RedisUnavailable, match=r"now a slave|READONLY"), translated_errors("test"):
             client.set("a", 2)
     family.monitor(second)
 

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import re
 
-from shoal.doctor import broker, browser, checkup, clock, database, fleet, network, redis, settings, storage
+from shoal.doctor import (
+    broker,
+    browser,
+    checkup,
+    clock,
+    database,
+    fleet,
+    network,
+    rabbitmq,
+    redis,
+    sentinels,
+    settings,
+    storage,
+)
 from shoal.doctor.finding import Kind
 from tests.documents import REPOSITORY, plain, table
 
 GUIDE = "docs/guides/doctor.md"
-MODULES = (settings, redis, broker, fleet, database, storage, browser, network, clock, checkup)
+MODULES = (settings, redis, sentinels, broker, rabbitmq, fleet, database, storage, browser, network, clock, checkup)
 KINDS = [kind for module in MODULES for kind in vars(module).values() if isinstance(kind, Kind)]
 
 

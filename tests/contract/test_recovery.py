@@ -43,6 +43,7 @@ from shoal.worker.result import Result, given_up
 from tests.contract.api import Desk, a_desk
 from tests.contract.keyspace import clear, key_names, leaks, read_keys, wrong_depths
 from tests.servers import running, valkey
+from tests.waiting import wait_until
 
 HOST = "http://shop.example"
 LONG = timedelta(minutes=1)
@@ -1105,6 +1106,39 @@ def test_nothing_is_leased_from_a_server_that_was_started_anew_before_it_was_loo
             assert str(lease.request.url) == f"{HOST}/1"
         finally:
             platform.close()
+
+
+def test_nothing_is_leased_from_a_promoted_replica_before_it_was_looked_at_or_ten_seconds_are_over(
+    desk: Desk,
+) -> None:
+    """It has run for as long as the primary before it, and so its uptime tells nothing."""
+    client, prefix = cast(Any, _client(desk)), desk.platform.settings.prefix
+    wait_until(lambda: client.info("server")["uptime_in_seconds"] > 10, within=timedelta(seconds=20))
+    desk.submit(f"{HOST}/1")
+    desk.platform.rebuild.trust("the run of the primary before it")
+    frontier = desk.platform.frontier
+    client.set(f"{prefix}:met", "anotherrun 0", ex=60)
+    for _ in range(2):
+        assert not frontier.lease(queues=ALL_QUEUES, limit=5, lease_for=LONG).trusted
+    run, since = client.get(f"{prefix}:met").split()
+    assert run == desk.platform.rebuild.server()
+    assert 0 < client.ttl(f"{prefix}:met") <= 86_400
+    client.set(f"{prefix}:met", f"{run} {int(since) - 10_001}", ex=60)  # nobody keeps house: work must go on
+    (lease,) = frontier.lease(queues=ALL_QUEUES, limit=5, lease_for=LONG).leases
+    assert str(lease.request.url) == f"{HOST}/1"
+
+
+def test_numbers_of_leases_that_were_forgotten_are_not_given_again(desk: Desk) -> None:
+    """By a server whose clock is late, too."""
+    client, prefix = cast(Any, _client(desk)), desk.platform.settings.prefix
+    desk.submit(f"{HOST}/1", f"{HOST}/2")
+    (before,) = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=1, lease_for=LONG).leases
+    client.decrby(f"{prefix}:sequence", 1000)
+    client.set(f"{prefix}:server", "before")
+    desk.platform.recovery.look()
+    (after,) = desk.platform.frontier.lease(queues=ALL_QUEUES, limit=1, lease_for=LONG).leases
+    eighths = 8 * 59_000
+    assert int(after.group) > int(before.group) + eighths
 
 
 # --- a server that lost its last moments -----------------------------------------------------------------------------

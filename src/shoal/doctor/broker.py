@@ -60,6 +60,8 @@ ELSEWHERE = Kind(
 
 def messages(ground: Ground) -> Iterator[Finding]:
     """Are the next messages of each queue ours?"""
+    if ground.has_rabbitmq:
+        return
     with ground.broker(texts=False) as client:
         found = {queue: _next(client, queue) for queue in SERVED_QUEUES}
         lengths = {queue: client.llen(queue) for queue in SERVED_QUEUES}
@@ -111,11 +113,17 @@ def refusals(ground: Ground) -> Iterator[Finding]:
         refused = {name.partition(":")[2]: n for name, n in watch.stats().items() if name.startswith("refused:")}
     if refused:
         told = ", ".join(f"{times} {reason}" for reason, times in sorted(refused.items()))
-        yield REFUSED.found(f"workers have refused messages: {told}", _names(ground))
+        what = f"workers have refused messages: {told}"
+        if ground.has_rabbitmq:
+            yield REFUSED.found(what, mend="rabbitmqctl list_connections user peer_host peer_port")
+        else:
+            yield REFUSED.found(what, _names(ground))
 
 
 def applications(ground: Ground) -> Iterator[Finding]:
     """Who else uses the broker's database?"""
+    if ground.has_rabbitmq:
+        return
     with ground.broker() as client:
         exchanges = {key.removeprefix(BINDING) for key in _bindings(client)} - set(OURS)
         strays = sorted(exchanges)
@@ -145,6 +153,8 @@ def _bindings(client: redis.Redis) -> set[str]:
 
 def listeners(ground: Ground) -> Iterator[Finding]:
     """Do the workers that live listen to this broker?"""
+    if ground.has_rabbitmq:
+        return
     with ground.watch() as watch:
         workers = watch.workers()
     if not workers:

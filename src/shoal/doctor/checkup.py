@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
 from shoal.core.trouble import gist
-from shoal.doctor import broker, browser, clock, database, fleet, network, redis, settings, storage
+from shoal.doctor import broker, browser, clock, database, fleet, network, rabbitmq, redis, sentinels, settings, storage
 from shoal.doctor.finding import Area, Finding, Kind, Level, note
 from shoal.doctor.ground import Ground, NotLooked
 
@@ -40,7 +40,9 @@ class Check:
 CHECKS = (
     *(Check(Area.SETTINGS, look) for look in settings.CHECKS),
     *(Check(Area.REDIS, look) for look in redis.CHECKS),
+    *(Check(Area.REDIS, look) for look in sentinels.CHECKS),
     *(Check(Area.BROKER, look) for look in broker.CHECKS),
+    *(Check(Area.BROKER, look) for look in rabbitmq.CHECKS),
     *(Check(Area.FLEET, look) for look in fleet.CHECKS),
     *(Check(Area.DATABASE, look) for look in database.CHECKS),
     *(Check(Area.STORAGE, look) for look in storage.CHECKS),

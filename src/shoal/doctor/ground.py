@@ -17,9 +17,9 @@ from shoal.core.trouble import gist
 from shoal.doctor.finding import Words
 from shoal.embedded import running_url
 from shoal.errors import InputError, RedisUnavailable
-from shoal.frontier.scripts import connect
+from shoal.frontier.scripts import connect, server_url
 from shoal.frontier.watch import Watch
-from shoal.redis_url import RedisUrls, redis_of
+from shoal.redis_url import RedisUrls, is_amqp, redis_of
 from shoal.settings import Reading, Settings
 
 ASK_S = 3.0
@@ -53,6 +53,11 @@ class Ground:
     @property
     def is_embedded(self) -> bool:
         return not self.settings.redis_url
+
+    @property
+    def has_rabbitmq(self) -> bool:
+        """Is the broker a RabbitMQ? Then other checks look at it."""
+        return is_amqp(self.settings.broker_url or "")
 
     @contextmanager
     def frontier(self) -> Generator[redis.Redis]:
@@ -134,6 +139,12 @@ def _running(home: Path) -> str | None:
 def _urls(settings: Settings) -> RedisUrls | None:
     url = settings.redis_url or _running(settings.home)
     try:
-        return RedisUrls.of(url, settings.broker_url) if url else None
-    except InputError:
+        return _servers(RedisUrls.of(url, settings.broker_url)) if url else None
+    except (InputError, exceptions.RedisError, OSError):  # the settings tell, or the sentinels
         return None
+
+
+def _servers(urls: RedisUrls) -> RedisUrls:
+    """The very servers: behind sentinels, those that are primaries now."""
+    broker, results, frontier = (server_url(url, timeout_s=ASK_S) for url in (urls.broker, urls.results, urls.frontier))
+    return RedisUrls(broker, results, frontier)

@@ -134,6 +134,8 @@ def broker_server(ground: Ground) -> Iterator[Finding]:
     if ground.urls is None:
         return
     url = redis_of(ground.urls.broker)
+    if ground.has_rabbitmq:
+        return
     if url is None:
         yield note(Area.REDIS, f"the broker at {redacted(ground.urls.broker)} is no Redis: it is not looked into")
         return

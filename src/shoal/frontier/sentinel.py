@@ -106,7 +106,12 @@ class Sentinels:
 
     def client(self, *, timeout_s: float, **options: Any) -> redis.Redis:
         """A client of the primary, whichever it is when a connection is made."""
-        given = {**self.server_options, **options, "socket_timeout": timeout_s, "socket_connect_timeout": timeout_s}
+        given: dict[str, Any] = {
+            **self.server_options,
+            **options,
+            "socket_timeout": timeout_s,
+            "socket_connect_timeout": timeout_s,
+        }
         return self._watch(timeout_s, options).master_for(self.service, ssl=self.tls, **given)
 
     def primary(self, *, timeout_s: float, **options: Any) -> str:

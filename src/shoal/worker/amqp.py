@@ -1,7 +1,7 @@
 """Celery's transport for RabbitMQ with a door in front, and with a deadline for every answer that it waits for.
 
-Messages come in the same three ways as from Redis: a worker consumes its queues and its mailbox, and housekeeping beside
-slices gets from its queue. A message that the door refuses is rejected, and RabbitMQ drops it.
+Messages come in the same three ways as from Redis: a worker consumes its queues and its mailbox, and housekeeping
+beside slices gets from its queue. A message that the door refuses is rejected, and RabbitMQ drops it.
 """
 
 # kombu and py-amqp have no type hints: what they give is unknown to the checker in this file only.
@@ -34,7 +34,7 @@ def install() -> None:
     for scheme in ("amqp", "amqps", "pyamqp", "librabbitmq"):
         TRANSPORT_ALIASES[scheme] = f"{__name__}:Transport"
         _transport_cache.pop(scheme, None)  # it may have spoken to one before
-    PROPERTY_CLASSES[Basic.CLASS_ID] = _properties
+    cast(Any, PROPERTY_CLASSES)[Basic.CLASS_ID] = _properties
 
 
 def _properties(buffer: bytes, offset: int) -> tuple[dict[str, Any], int]:
@@ -67,8 +67,8 @@ class Channel(pyamqp.Channel):
 
         return super().basic_consume(queue, *args, callback=judged, no_ack=no_ack, **kwargs)
 
-    def basic_get(self, queue="", no_ack=False, **kwargs) -> Any:
-        message = super().basic_get(queue, no_ack=no_ack, **kwargs)
+    def basic_get(self, queue="", no_ack=False, argsig="Bsb") -> Any:
+        message: Any = super().basic_get(queue, no_ack, argsig)
         if message is None or self.door is None or _admits(self.door, message, control=False):
             return message
         if not no_ack:
