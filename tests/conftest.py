@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Generator
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -14,6 +15,7 @@ import structlog
 from tests import servers
 from tests.long import LONG
 from tests.postgres import Postgres, running_postgres
+from tests.rabbitmq import Installed, RabbitMQ, running_rabbitmq
 from tests.s3 import S3, running_s3
 
 
@@ -53,6 +55,26 @@ def redis_url() -> Generator[str]:
         lack("redis-server 7.0 or newer is not on the PATH (apt install redis-server)")
     with servers.running(binary) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a certificate for loopback, and its key."""
+    from tests.proxies import Identity
+
+    folder = tmp_path_factory.mktemp("certificate")
+    Identity.make(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(certificate: Path) -> Generator[RabbitMQ]:
+    """A RabbitMQ, of which each test takes a virtual host of its own."""
+    installed = Installed.find()
+    if installed is None:
+        lack("there is no RabbitMQ (scripts/get-services, or apt install rabbitmq-server)")
+    with running_rabbitmq(installed, certificate) as server:
+        yield server
 
 
 @pytest.fixture(scope="session", params=["valkey", "redis"])

@@ -27,6 +27,8 @@ from shoal.redis_url import redacted
 ASK_S = 3.0
 EXCHANGE = "shoal"
 MAILBOXES = "celery.pidbox"
+NOBODY = "shoal.nobody"
+"""No queue is called so: what is sent there is dropped."""
 _CHECKS = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _RIGHTS = "give the user the permissions that docs/guides/brokers.md lists"
 
@@ -91,6 +93,8 @@ def _use_queues(connection: Any) -> None:
     for queue in (*ALL_QUEUES, CONTROL_QUEUE):
         channel.queue_declare(queue, durable=True, auto_delete=False)
         channel.queue_bind(queue, EXCHANGE, queue)
+    channel.basic_publish(amqp.Message(""), exchange="", routing_key=NOBODY)  # which no answer follows
+    channel.queue_declare(CONTROL_QUEUE, passive=True)
     channel.close()
 
 

@@ -112,7 +112,7 @@ class Rebuild:
             self._client.set(f"{self._prefix}:server", run)
 
     def skip_leases(self, duration: timedelta) -> None:
-        """Numbers of leases go on beyond all that were given and may be forgotten, whatever this server's clock says."""
+        """Numbers of leases go on beyond all that may have been forgotten, whatever this server's clock says."""
         with translated_errors("sequence"):
             key = f"{self._prefix}:sequence"
             given = max(int(self._client.get(key) or 0), self.now_ms() * LEASES_A_MS)

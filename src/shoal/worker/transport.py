@@ -97,7 +97,7 @@ class SentinelTransport(kombu_redis.SentinelTransport):
 
 
 class Consumer(CeleryConsumer):
-    """Counts what Celery itself refuses, and keeps its text out of the logs. What the door refuses does not come so far."""
+    """Counts what Celery itself refuses, and keeps its text out of the logs. What the door refuses is gone."""
 
     def on_decode_error(self, message, exc) -> None:
         self._refuse(message, "not_json")
