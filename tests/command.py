@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,12 +16,14 @@ from typing import Any
 
 import psutil
 
+from tests.fleets import CHOSEN, chosen_variables
 from tests.forks import forks, mark_of
 from tests.guards import HERE
 from tests.waiting import wait_until
 
 REPOSITORY = Path(__file__).parent.parent
 COMMAND_S = 120.0
+SERVICES = ("SHOAL_REDIS_URL", "SHOAL_BROKER_URL", "SHOAL_DATABASE_URL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,15 @@ class Shoal:
     @property
     def environment(self) -> dict[str, str]:
         plain = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
-        return {**plain, "SHOAL_HOME": str(self.home), "SHOAL_EGRESS_ALLOW": HERE, "COLUMNS": "200", **dict(self.extra)}
+        own = {"SHOAL_HOME": str(self.home), "SHOAL_EGRESS_ALLOW": HERE, "COLUMNS": "200"}
+        return {**plain, **own, **self._fleet, **dict(self.extra)}
+
+    @property
+    def _fleet(self) -> Mapping[str, str]:
+        """Of SHOAL_TEST_FLEET, but for tests that name their own services."""
+        if CHOSEN == "embedded" or any(name in dict(self.extra) for name in SERVICES):
+            return {}
+        return chosen_variables(self.home)
 
     def run(self, *args: str, stdin: str = "", timeout_s: float = COMMAND_S) -> Done:
         """A command to its end; where variables of Python itself are set, in a Python that has read them."""

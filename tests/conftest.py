@@ -13,6 +13,7 @@ import pytest
 import structlog
 
 from tests import servers
+from tests.fleets import services
 from tests.long import LONG
 from tests.postgres import Postgres, running_postgres
 from tests.rabbitmq import Installed, RabbitMQ, running_rabbitmq
@@ -23,6 +24,12 @@ def pytest_configure() -> None:
     """A shell ignores Ctrl-C for what it runs in the background, and so would the commands that tests interrupt."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_unconfigure() -> None:
+    """The servers of SHOAL_TEST_FLEET end with the tests."""
+    if services.cache_info().currsize:
+        services().end()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

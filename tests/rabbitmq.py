@@ -21,10 +21,9 @@ from amqp.exceptions import AMQPError
 
 from shoal.guardian import die_with_parent
 from shoal.rabbitmq import connected
-from tests.command import REPOSITORY
 from tests.waiting import wait_until
 
-TOOLS = REPOSITORY / ".venv" / "tools" / "rabbitmq"
+TOOLS = Path(__file__).parent.parent / ".venv" / "tools" / "rabbitmq"
 STARTS_WITHIN = timedelta(seconds=90)
 USER, PASSWORD = "shoal", "s3cret:/@%pass"
 COOKIE = "shoaltests"

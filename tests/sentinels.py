@@ -42,6 +42,9 @@ class Access:
     sentinel_password: str = ""
     certificate: Path | None = None
     """A folder with `cert.pem` and `key.pem`: then everybody speaks TLS."""
+    databases: int = 16
+    durable: bool = False
+    """With an append-only file."""
 
     @property
     def files(self) -> list[str]:
@@ -99,7 +102,8 @@ class Family:
     def start(self, port: int, *, of: int = 0) -> None:
         """A server: the primary, or a replica of one."""
         access = self.access
-        lines = [*access.ports(port), "bind 127.0.0.1", 'save ""', "appendonly no", "maxmemory-policy noeviction"]
+        lines = [*access.ports(port), "bind 127.0.0.1", 'save ""', "maxmemory-policy noeviction"]
+        lines += [f"databases {access.databases}", f"appendonly {'yes' if access.durable else 'no'}"]
         lines += [*access.files, "repl-diskless-sync yes", "repl-diskless-sync-delay 0", "repl-ping-replica-period 1"]
         if access.users:
             lines.append(f"aclfile {self._own(port) / 'users.acl'}")
