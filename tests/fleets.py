@@ -1,4 +1,4 @@
-"""The fleets that Shoal is tested on: which database, which Redis, which broker. Servers start when they are first wanted.
+"""The fleets that Shoal is tested on: which database, Redis and broker. Servers start when they are first wanted.
 
 `SHOAL_TEST_FLEET=rabbitmq make fleet` runs the acceptance tests on another one than the embedded server; tests that
 name their own services keep them.
@@ -184,7 +184,7 @@ def _redis_binary() -> str:
 def _users() -> str:
     """The user of the guide, for the databases of every home: the channels are named after them."""
     guide = REPOSITORY / "docs" / "guides" / "redis.md"
-    (rules,) = (block.text for block in blocks(guide) if block.text.startswith("user default off\n"))
+    (rules,) = (block.text for block in blocks(guide) if block.text.startswith("user default off"))
     channels = "&/0.celery.pidbox &/0.celeryev/*"
     assert channels in rules
     every = " ".join(channels.replace("/0.", f"/{3 * number}.") for number in range(HOMES))

@@ -160,7 +160,7 @@ def test_a_fleet_brings_every_job_to_its_end_whatever_dies(fleet: _Fleet) -> Non
         assert len(asked) == PAGES
         assert sum(asked.values()) - PAGES <= 4 * SOCKETS  # what was under way when somebody died
 
-        assert len(api.ask(f"jobs/{scrape}/dead?limit=100")["errors"]) == DEAD
+        assert len(api.ask(f"jobs/{scrape}/dead?limit=100")["data"]) == DEAD
         assert api.ask(f"jobs/{scrape}/dead/replay", {}, "POST") == {"replayed": DEAD}
         api.wait_for(scrape, "finished")
         _is_stored_once(api, scrape, LISTED)

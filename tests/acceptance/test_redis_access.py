@@ -63,7 +63,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Generator[Guarded]:
     folder = tmp_path_factory.mktemp("guarded")
     Identity.make(folder)
     users = folder / "users.acl"
-    (rules,) = (b.text for b in blocks(REPOSITORY / "docs/guides/redis.md") if b.text.startswith("user default off\n"))
+    (rules,) = (b.text for b in blocks(REPOSITORY / "docs/guides/redis.md") if b.text.startswith("user default off"))
     users.write_text(rules.replace(">change-me", f">{PASSWORD}") + "user test on >test ~* &* +@all\n")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

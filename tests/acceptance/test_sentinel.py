@@ -136,7 +136,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Generator[Family]:
     """TLS everywhere, a user for Shoal with the rights of the guide, and sentinels with a password of their own."""
     folder = tmp_path_factory.mktemp("guarded")
     Identity.make(folder)
-    (rules,) = (b.text for b in blocks(REPOSITORY / "docs/guides/redis.md") if b.text.startswith("user default off\n"))
+    (rules,) = (b.text for b in blocks(REPOSITORY / "docs/guides/redis.md") if b.text.startswith("user default off"))
     users = rules.replace(">change-me", f">{PASSWORD}") + "user admin on >admin ~* &* +@all\n"
     access = Access(users, "shoal", PASSWORD, "admin:admin", SENTINEL_PASSWORD, folder)
     with running_sentinels(_binary(), access) as family:

@@ -27,7 +27,7 @@ SECRET = "s3cret"
 
 def rights(database: int = 0) -> str:
     """The user of the guide, for a broker in this database."""
-    (text,) = (b.text for b in blocks(REPOSITORY / "docs/guides/redis.md") if b.text.startswith("user default off\n"))
+    (text,) = (b.text for b in blocks(REPOSITORY / "docs/guides/redis.md") if b.text.startswith("user default off"))
     return text.replace(">change-me", f">{SECRET}").replace("&/0.", f"&/{database}.")
 
 

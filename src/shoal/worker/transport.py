@@ -52,8 +52,8 @@ class Channel(kombu_redis.Channel):
     @property
     def door(self) -> Door | None:
         """Remembered: a channel that was closed has no connection, and still has messages to acknowledge."""
-        if self.connection is not None:
-            self._door: Door | None = self.connection.client.transport_options.get(DOOR)
+        if client := getattr(self.connection, "client", None):
+            self._door: Door | None = client.transport_options.get(DOOR)
         return getattr(self, "_door", None)
 
     def _create_client(self, asynchronous=False):
