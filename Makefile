@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench chaos requirements clean
+.PHONY: help demo test check format bench chaos fleet requirements clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort
@@ -36,6 +36,10 @@ chaos: .venv/dev.stamp  ## the long version of the fault tests, and 20 runs of t
 	SHOAL_TEST_LONG=1 $(BIN)/python -m pytest tests/chaos tests/acceptance/test_recover.py tests/acceptance/test_hostile_pages.py \
 	  tests/acceptance/test_benchmarks.py tests/acceptance/test_browser.py tests/contract/test_frontier_machine.py
 	$(BIN)/shoal drill --runs 20 --seed 1
+
+fleet: .venv/dev.stamp  ## the acceptance tests on another fleet: FLEET=postgres, sentinel or rabbitmq
+	@scripts/get-services
+	SHOAL_TEST_FLEET=$(or $(FLEET),rabbitmq) $(BIN)/python -m pytest -n 2 --dist loadfile $(or $(TESTS),tests/acceptance)
 
 requirements: .venv/dev.stamp  ## renew the pinned, hashed requirements
 	cd requirements && for name in run dev bench fleet browser; do \

@@ -1,6 +1,6 @@
 """The fleets that Shoal is tested on: which database, Redis and broker. Servers start when they are first wanted.
 
-`SHOAL_TEST_FLEET=rabbitmq make fleet` runs the acceptance tests on another one than the embedded server; tests that
+`make fleet FLEET=rabbitmq` runs the acceptance tests on another one than the embedded server; tests that
 name their own services keep them.
 """
 

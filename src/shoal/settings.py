@@ -40,9 +40,10 @@ class Settings(BaseModel):
     home: Path = Path("~/.shoal")
     """Database, archive, embedded Redis and its data."""
     redis_url: str | None = Field(default=None, repr=False)
-    """A Redis (≥ 7.0) or Valkey for frontier and broker: redis://host:6379. Unset: an embedded one under `home`."""
+    """A Redis (≥ 7.0) or Valkey for frontier and broker: redis://host:6379, or redis+sentinel://host,host/service.
+    Unset: an embedded one under `home`."""
     broker_url: str | None = Field(default=None, repr=False)
-    """Celery broker, when it is not database 0 of the Redis."""
+    """Celery broker, when it is not database 0 of the Redis: another Redis, or RabbitMQ (amqp://, amqps://)."""
     database_url: str | None = Field(default=None, repr=False)
     """SQLAlchemy URL; unset: SQLite under `home`."""
     database_upgrade: Literal["auto", "refuse"] = "auto"

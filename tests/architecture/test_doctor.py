@@ -43,7 +43,8 @@ def test_every_finding_means_something_and_can_be_mended() -> None:
 
 
 def test_every_finding_was_prepared_as_a_fault_or_judged_without_one() -> None:
-    folders = (REPOSITORY / "tests" / "acceptance" / "test_doctor.py", *(REPOSITORY / "tests/unit/doctor").glob("*.py"))
+    acceptance, unit = REPOSITORY / "tests" / "acceptance", REPOSITORY / "tests" / "unit" / "doctor"
+    folders = (*acceptance.glob("test_doctor*.py"), *unit.glob("*.py"))
     tried = "".join(path.read_text(encoding="utf-8") for path in folders)
     untried = {kind.code for kind in KINDS if f'"{kind.code}"' not in tried}
     assert untried == HARD_TO_PREPARE
