@@ -7,7 +7,7 @@ import signal
 import subprocess
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -94,7 +94,7 @@ class _Api:
 
 
 @contextmanager
-def _up(shoal: Shoal) -> Iterator[tuple[subprocess.Popen[str], _Api]]:
+def _up(shoal: Shoal) -> Generator[tuple[subprocess.Popen[str], _Api]]:
     process = shoal.start("up", "--port", "0", "--json", "--workers", "1")
     try:
         assert process.stdout is not None

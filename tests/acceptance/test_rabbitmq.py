@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -215,13 +215,13 @@ def _hostile(canary: Path) -> Iterator[tuple[str, amqp.Message]]:
         deep = {"a": deep}
 
     def made(body: Any, kind: str = "application/json", headers: Any = good, encoding: str = "utf-8") -> amqp.Message:
-        data = body if isinstance(body, bytes) else json.dumps(body)
+        data: Any = body if isinstance(body, bytes) else json.dumps(body)
         return amqp.Message(data, content_type=kind, content_encoding=encoding, application_headers=headers)
 
     call: list[Any] = [["http.batch"], {}, {}]
     yield "content_type", made(pickled, "application/x-python-serialize", encoding="binary")
     yield "not_json", made(pickled)
-    yield "content_type", amqp.Message(pickled)
+    yield "content_type", amqp.Message(cast(Any, pickled))
     yield "content_type", made(f"!!python/object/apply:builtins.open [{canary}, w]".encode(), "application/x-yaml")
     yield "content_type", made(call, headers={**good, "compression": "application/x-gzip"})
     yield "too_large", made([["x" * 2_000_000], {}, {}])
@@ -247,7 +247,7 @@ def _unreadable(url: str, queue: str) -> None:
         message = amqp.Message("x", content_type="application/json")
         header = b"\x80\x00" + b"\x10application/json"
         flags = b"\xa0\x00" + header[2:] + len(table).to_bytes(4, "big") + table
-        message._serialize_properties = lambda: flags  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+        message._serialize_properties = lambda: flags  # pyright: ignore[reportPrivateUsage]
         channel.basic_publish(message, exchange="", routing_key=queue)
         channel.close()
 
@@ -273,7 +273,9 @@ def test_a_hostile_message_is_refused_and_counted_and_the_worker_goes_on(
                 ("malformed", b"[]", "application/json"),
                 ("malformed", b'{"method": 7}', "application/json"),
             ):
-                word = amqp.Message(body, content_type=kind, content_encoding="utf-8", application_headers={})
+                word = amqp.Message(
+                    cast(Any, body), content_type=kind, content_encoding="utf-8", application_headers={}
+                )
                 channel.basic_publish(word, exchange="celery.pidbox", routing_key="")
                 expected[f"refused:{reason}"] += 1
         for queue in queues:

@@ -70,6 +70,7 @@ LEAVES = (
     leave("doctor/ground.py", "redis", "asks Redis and the broker, which the operator has named, what is wrong"),
     leave("doctor/broker.py", "redis", "likewise"),
     leave("doctor/redis.py", "redis", "likewise"),
+    leave("doctor/sentinels.py", "redis", "likewise"),
     leave("doctor/browser.py", "subprocess", "asks the browser of this machine for its version"),
     leave("doctor/network.py", "socket", "knows what look-ups of names raise"),
     leave("drill/site.py", "socket", "listens on this machine, for the drill"),
@@ -127,6 +128,8 @@ LEAVES = (
     ),
     leave("worker/arrival.py", "sqlalchemy", "waits for the database"),
     leave("worker/", "celery kombu billiard", "the broker, which the operator has named"),
+    leave("worker/amqp.py", "amqp", "likewise"),
+    leave("rabbitmq.py", "amqp", "asks RabbitMQ, which the operator has named, whether it lets us in"),
 )
 
 

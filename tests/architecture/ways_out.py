@@ -100,7 +100,7 @@ HARMLESS = frozenset(
 HARMLESS_PARTS = frozenset(
     {
         *("urllib.parse", "http.HTTPStatus", "aiohttp.abc", "importlib.resources", "importlib.metadata"),
-        *("redis.exceptions", "redis.backoff", "redis.retry", "kombu.exceptions", "sqlalchemy.exc"),
+        *("redis.exceptions", "redis.backoff", "redis.retry", "kombu.exceptions", "amqp.exceptions", "sqlalchemy.exc"),
     }
 )
 """Parts of other modules that make none."""
