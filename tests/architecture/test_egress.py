@@ -129,7 +129,7 @@ LEAVES = (
     leave("worker/arrival.py", "sqlalchemy", "waits for the database"),
     leave("worker/", "celery kombu billiard", "the broker, which the operator has named"),
     leave("worker/amqp.py", "amqp", "likewise"),
-    leave("rabbitmq.py", "amqp", "asks RabbitMQ, which the operator has named, whether it lets us in"),
+    leave("rabbitmq.py", "amqp ssl", "asks RabbitMQ, which the operator has named, whether it lets us in"),
 )
 
 
