@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from tests import servers
-from tests.fleets import services
+from tests.fleets import CHOSEN, services
 from tests.long import LONG
 from tests.postgres import Postgres, running_postgres
 from tests.rabbitmq import Installed, RabbitMQ, running_rabbitmq
@@ -33,11 +33,13 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that are marked as long are for `make chaos`."""
-    if LONG:
-        return
-    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
-    items[:] = [item for item in items if not item.get_closest_marker("long")]
+    """Tests that are marked as long are for `make chaos`; those about the embedded server are for no other fleet."""
+    left_out = [] if LONG else ["long"]
+    left_out += [] if CHOSEN == "embedded" else ["embedded"]
+    dropped = [item for item in items if any(item.get_closest_marker(name) for name in left_out)]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if item not in dropped]
 
 
 @pytest.fixture(autouse=True)

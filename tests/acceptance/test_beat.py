@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
 
+import pytest
 from redis.exceptions import RedisError
 
 from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE
@@ -20,6 +21,8 @@ from shoal.store.database import open_database
 from shoal.store.jobs import JobStore
 from tests.command import Shoal, embedded_redis
 from tests.waiting import wait_until
+
+pytestmark = pytest.mark.embedded
 
 TICK_S = 2.0
 SOON = timedelta(seconds=30)
