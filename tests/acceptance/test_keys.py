@@ -77,6 +77,7 @@ def test_a_key_has_the_limits_that_it_was_made_with(shoal: Shoal) -> None:
     assert _listed(shoal) == [made]
 
 
+@pytest.mark.embedded
 def test_every_flag_has_its_variable(shoal: Shoal) -> None:
     variables = {
         "SHOAL_KEY_LABEL": "from afar",
