@@ -116,6 +116,7 @@ def test_the_file_of_hosts_is_shown_beside_what_was_set(shoal: Shoal, tmp_path: 
     assert f"({file})" in filed
 
 
+@pytest.mark.embedded
 def test_a_host_without_a_robots_txt_is_said_to_have_none(shoal: Shoal) -> None:
     shoal.run("hosts", "set", "shop.example", "--rate", "1")
     engine = open_database(f"sqlite:///{shoal.home / 'shoal.db'}")
