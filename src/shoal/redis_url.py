@@ -87,6 +87,8 @@ def _broker(url: str) -> str:
 
 
 def _check_amqp(url: str, query: dict[str, list[str]]) -> None:
+    if ";" in url:
+        raise InputError("SHOAL_BROKER_URL names several brokers: write one; for a cluster, that of its balancer")
     strange = sorted(query.keys() - set(_TLS_OPTIONS))
     if strange:
         raise InputError(

@@ -312,6 +312,18 @@ def test_several_jobs_and_writers_do_not_meet(place: Shared) -> None:
 # --- what only an object store has to see to -------------------------------------------------------------------------
 
 
+def test_nobody_closes_a_segment_whose_bytes_were_not_flushed(place: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who flushes must hear whether they have come to a safe place: only then rows may point to them."""
+    monkeypatch.setattr(archive_module, "MAX_OPEN", 1)
+    writer = place.writer()
+    refs = [writer.append(f"job{n}", exchange(n)) for n in range(5)]
+    writer.close_idle()
+    assert len(writer._open) == 5  # pyright: ignore[reportPrivateUsage]
+    writer.flush()
+    assert [place.reader().read(ref) for ref in refs] == [exchange(n) for n in range(5)]
+    writer.close()
+
+
 def test_a_closed_segment_is_one_object_and_nothing_else_is_left(bucket: Shared) -> None:
     writer = bucket.writer()
     for number in range(5):

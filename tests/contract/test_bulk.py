@@ -47,6 +47,13 @@ def test_a_batch_of_any_size_arrives_in_its_order(engine: Engine) -> None:
     assert [page.url for page in store.pages("job")] == [row.url for row in rows]
 
 
+def test_a_batch_of_many_megabytes_is_cut(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.store.bulk.MOST_CHARS", 10_000)
+    store = PageStore(engine)
+    store.write([_page(n, canonical="x" * (n * 100)) for n in range(60)], [], [])
+    assert [row.canonical for row in store.pages("job")] == ["x" * (n * 100) for n in range(60)]
+
+
 def test_every_value_comes_back_as_it_was(engine: Engine) -> None:
     store = PageStore(engine)
     row = _page(1, url=STRANGE, host=STRANGE, fingerprint=-(2**63), found_on=2**63 - 1, size=2**31 - 1, etag="")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from structlog.testing import capture_logs
 
@@ -112,6 +113,23 @@ def test_ids_are_never_used_again_after_a_way_down_and_up(empty: Engine) -> None
     store.write([], [], [letter])
     ((second, _),) = store.letters_after("job", 0)
     assert second > first
+
+
+@pytest.mark.parametrize("statement", [5, 20, 60])
+def test_who_is_cut_short_in_mid_migration_has_changed_nothing(empty: Engine, statement: int) -> None:
+    counted = iter(range(1, 10**6))
+
+    def cut_short(*_: object) -> None:
+        if next(counted) == statement:
+            raise KeyboardInterrupt
+
+    event.listen(empty, "before_cursor_execute", cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        schema.upgrade(empty)
+    assert sa.inspect(empty).get_table_names() == []
+    schema.upgrade(empty)
+    with empty.connect() as connection:
+        assert revision_of(connection) == HEAD
 
 
 def test_every_migration_says_whether_old_processes_can_live_with_it() -> None:

@@ -111,12 +111,9 @@ class Rebuild:
         with translated_errors("server"):
             self._client.set(f"{self._prefix}:server", run)
 
-    def skip_leases(self, duration: timedelta) -> None:
-        """Numbers of leases go on beyond all that may have been forgotten, whatever this server's clock says."""
-        with translated_errors("sequence"):
-            key = f"{self._prefix}:sequence"
-            given = max(int(self._client.get(key) or 0), self.now_ms() * LEASES_A_MS)
-            self._client.set(key, given + ms(duration) * LEASES_A_MS)
+    def skip_leases(self, run: str, duration: timedelta) -> None:
+        """Numbers of leases go on beyond all that may have been forgotten; once for each run of the server."""
+        self._scripts.call("skip_leases", [run, ms(duration) * LEASES_A_MS])
 
     def cast_doubt(self, duration: timedelta) -> None:
         """For so long, what waits may be stored: it was forgotten that it was leased."""

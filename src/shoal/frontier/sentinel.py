@@ -133,11 +133,18 @@ class Sentinels:
 class Watchers(Sentinel):
     """Sentinels that say why they cannot tell: one that refuses us is not one that is away."""
 
+    _first = 0
+    """The one that knew, which is asked first: by several threads at once, so the list stays as it is."""
+
+    def _in_turn(self) -> list[tuple[int, redis.Redis]]:
+        named = list(enumerate(self.sentinels))
+        return named[self._first :] + named[: self._first]
+
     def discover_master(self, service_name: str) -> tuple[str, int]:
         trouble: list[str] = []
         refusal: Exception | None = None
         strangers = 0
-        for number, sentinel in enumerate(self.sentinels):
+        for number, sentinel in self._in_turn():
             try:
                 state = cast("dict[str, dict[str, Any]]", sentinel.sentinel_masters()).get(service_name)
             except (exceptions.RedisError, OSError) as exc:
@@ -146,7 +153,7 @@ class Watchers(Sentinel):
                 trouble.append(f"{_name(sentinel)} ({exc})")
                 continue
             if state and self.check_master_state(state, service_name):
-                self.sentinels[0], self.sentinels[number] = sentinel, self.sentinels[0]  # the first to be asked next
+                self._first = number
                 return state["ip"], state["port"]
             strangers += state is None
             trouble.append(f"{_name(sentinel)} ({'does not know it' if state is None else 'takes it for down'})")

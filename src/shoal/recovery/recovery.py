@@ -74,7 +74,7 @@ class Recovery:
         if epoch > last:
             self._epochs.note(epoch)
             if before not in ("", run):
-                self._rebuild.skip_leases(LATELY)
+                self._rebuild.skip_leases(run, LATELY)
                 self._catch_up()
                 self._rebuild.cast_doubt(DOUBT)
             self._rebuild.trust(run)
@@ -82,7 +82,7 @@ class Recovery:
         elif claim := self._rebuild.claim():
             log.warning("frontier_lost", epoch=epoch, last=last)
             try:
-                self._rebuild.skip_leases(LATELY)
+                self._rebuild.skip_leases(run, LATELY)
                 self._begin_all(claim)
                 self._rebuild.cast_doubt(DOUBT)
                 self._rebuild.conclude(claim, last, run)  # last: who is cut short before this is followed by another

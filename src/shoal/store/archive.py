@@ -140,8 +140,8 @@ class ArchiveWriter:
         with self._lock:
             oldest = time.monotonic() - IDLE_S
             for job, segment in list(self._open.items()):
-                if segment.used_at < oldest or len(self._open) > MAX_OPEN:
-                    self.close(job)
+                if segment.is_safe and (segment.used_at < oldest or len(self._open) > MAX_OPEN):
+                    self.close(job)  # of others, who flushes must hear whether their bytes have come to a safe place
 
     def _sync(self, segments: Sequence[Segment]) -> None:
         for segment in segments:

@@ -8,7 +8,7 @@ against COPY and the others in the decision "A batch is one text" (docs/adr).
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import orjson
 import sqlalchemy as sa
@@ -19,6 +19,8 @@ from shoal.store.upsert import upsert
 
 AT_ONCE = 1_000
 """Rows of one statement."""
+MOST_CHARS = 16_000_000
+"""And its text, unless one row is longer."""
 _REFUSED = "the database does not take this row: "
 
 Values = Mapping[str, object]
@@ -40,8 +42,22 @@ class Bulk:
             connection.execute(self._insert, rows)
             return
         unique = list({tuple(row[name] for name in self._key): row for row in rows}.values()) if self._key else rows
-        for start in range(0, len(unique), AT_ONCE):
-            connection.exec_driver_sql(self._from_text, (self._text(unique[start : start + AT_ONCE]),))
+        for text in self._texts(unique):
+            connection.exec_driver_sql(self._from_text, (text,))
+
+    def _texts(self, rows: Sequence[Values]) -> Iterator[str]:
+        """Each for one statement: PostgreSQL takes a gigabyte at most, and needs several times as much for it."""
+        for start in range(0, len(rows), AT_ONCE):
+            yield from self._cut(rows[start : start + AT_ONCE])
+
+    def _cut(self, rows: Sequence[Values]) -> Iterator[str]:
+        text = self._text(rows)
+        if len(text) <= MOST_CHARS or len(rows) == 1:
+            yield text
+            return
+        middle = len(rows) // 2
+        yield from self._cut(rows[:middle])
+        yield from self._cut(rows[middle:])
 
     def _text(self, rows: Sequence[Values]) -> str:
         if self._binary:

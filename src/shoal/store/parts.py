@@ -61,13 +61,13 @@ class Parts:
         self.objects.put(name, b"".join(pieces) if end - start <= MULTIPART_BYTES else pieces)
 
     def of(self, key: str) -> list[Part]:
-        """The parts of a segment that are there, in order."""
-        return [_part(found) for found in self.objects.listed(f"{PARTS}/{key}")]
+        """The parts of a segment that are there, in order; what else lies there is nobody's business here."""
+        return [_part(found) for found in self.objects.listed(f"{PARTS}/{key}") if _is_part(found)]
 
     def read(self, key: str, offset: int, length: int, ahead: int = 0) -> tuple[int, bytes] | None:
         """(where they begin, bytes) with this stretch in them, and more if the part is no longer than `ahead`."""
         after = f"{PARTS}/{key}/{offset:0{_DIGITS}d}"
-        found = next(self.objects.listed(f"{PARTS}/{key}", after=after), None)
+        found = next(filter(_is_part, self.objects.listed(f"{PARTS}/{key}", after=after)), None)
         if found is None:
             return None
         part = _part(found)
@@ -80,15 +80,15 @@ class Parts:
         whole = self.objects.look(key)
         return max(-1 if whole is None else whole.size, *(part.end for part in self.of(key)), -1)
 
-    def make_whole(self, key: str, local: Path | None = None) -> None:
+    def make_whole(self, key: str, local: Path | None = None) -> bool:
         """Let the segment be one object: from its file, if this has all that the parts have, else from the parts.
 
         A segment of which the store has no parts is whole, or was removed: nothing is done. Safe to repeat, to be cut
-        off, and to be done by several at once.
+        off, and to be done by several at once. False when some of its parts are missing.
         """
         parts = self.of(key)
         if not parts:
-            return
+            return True
         end, length = parts[-1].end, self._length(key)
         if length < end:
             pieces = [Part(key, 0, length), *(part for part in parts if part.end > length)] if length else parts
@@ -98,10 +98,11 @@ class Parts:
                 self._put_together(key, pieces)
             else:
                 log.error("parts_missing", segment=key, parts=len(parts), first=parts[0].start)
-                return
+                return False
             if (length := self._length(key)) < end:
                 raise ArchiveUnavailable(f"of the segment {key} only {length} bytes of {end} have arrived")
         self.objects.remove([part.name for part in parts])
+        return True
 
     def gather(self, most: int = GATHER_AT_ONCE) -> list[str]:
         """Make segments whole whose writers are gone with their files, so many at most; returns their keys."""
@@ -113,9 +114,20 @@ class Parts:
             return []
         now = self._now()
         old = [key for key, written in newest.items() if now - written >= GATHER_AFTER]
-        for key in old[:most]:
-            self.make_whole(key)
-        return old[:most]
+        whole: list[str] = []
+        for key in old:
+            if len(whole) == most:
+                break
+            if self._made_whole(key):
+                whole.append(key)
+        return whole
+
+    def _made_whole(self, key: str) -> bool:
+        """One that cannot be is in nobody's way."""
+        try:
+            return self.make_whole(key)
+        except OSError as exc:
+            raise ArchiveUnavailable(f"no room to put the segment {key} together: {exc.strerror or exc}") from exc
 
     def remove(self, key: str) -> None:
         """Delete a segment, whole or in parts."""
@@ -173,6 +185,10 @@ def _pieces(file: Path, start: int, end: int) -> Iterator[bytes]:
                 raise OSError(f"{file} is shorter than it was")
             start += len(piece)
             yield piece
+
+
+def _is_part(found: Found) -> bool:
+    return found.name.rpartition("/")[2].isdigit()
 
 
 def _part(found: Found) -> Part:

@@ -126,8 +126,10 @@ def _alone(engine: Engine, run: Callable[[Connection], None]) -> None:
         try:
             with _one_at_a_time(engine), engine.begin() as connection:
                 if engine.dialect.name == "postgresql":
-                    connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
                     connection.execute(sa.text(f"SET LOCAL lock_timeout = '{LOCK_WAIT_S}s'"))
+                    connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+                else:  # or its driver would begin one with the first row that is written, behind all new tables
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
                 run(connection)
         except OperationalError as exc:
             if getattr(exc.orig, "sqlstate", None) not in _BUSY:

@@ -86,9 +86,14 @@ class Segment:
         self._waiting.clear()
         self._waiting_bytes = 0
 
+    @property
+    def is_safe(self) -> bool:
+        """Has all of it been synced?"""
+        return self._safe == self.size
+
     def sync(self) -> None:
         """All of it is on the disk when this returns, whatever becomes of the machine."""
-        if self._safe == self.size:
+        if self.is_safe:
             return
         self.write()
         os.fdatasync(self._file.fileno())

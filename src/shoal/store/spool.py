@@ -19,7 +19,7 @@ from pathlib import Path
 
 import structlog
 
-from shoal.errors import ArchiveUnavailable, ShoalError
+from shoal.errors import ArchiveUnavailable
 from shoal.store.parts import OVERDUE_S, Parts
 from shoal.store.segment import Segment, cut_back, dead_writers, marked, marker_of, whole_until
 
@@ -119,7 +119,7 @@ class Shipper:
                 self._close_idle()
                 self._ship_all()
                 backoff = 0.0
-            except (ShoalError, OSError) as exc:
+            except Exception as exc:  # noqa: BLE001 - nobody else ships: whatever it was, it is tried again
                 backoff = min(max(TICK_S, backoff * 2), LONGEST_BACKOFF_S)
                 log.warning("segments_not_shipped", waiting=len(self._closed), error=str(exc), retry_s=backoff)
             if self._ended and (backoff or not self._closed):

@@ -56,7 +56,7 @@ def make_app(urls: RedisUrls, door: Door | None = None, *, brief: bool = False) 
         broker_connection_retry_on_startup=True,
         broker_connection_timeout=CONNECT_TIMEOUT_S,
         broker_heartbeat=HEARTBEAT_S,
-        broker_channel_error_retry=True,  # RabbitMQ may take the last connection for alive: the mailbox is locked
+        broker_channel_error_retry=is_amqp(urls.broker),  # it may take the last connection for alive: a locked mailbox
         broker_transport_options={**broker.options, **_with_door(door)},
         broker_use_ssl=broker.tls,
         redis_backend_use_ssl=results.tls,
