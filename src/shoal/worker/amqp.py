@@ -11,7 +11,7 @@ beside slices gets from its queue. A message that the door refuses is rejected, 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, cast
 
 from amqp.serialization import PROPERTY_CLASSES, decode_properties_basic, loads
@@ -23,6 +23,11 @@ from shoal.worker.door import MAX_BYTES, Door
 ANSWERS_WITHIN_S = 10.0
 """RabbitMQ answers at once; one that does not is frozen, or cut off."""
 MAILBOX = ".celery.pidbox"
+ADDRESSED: dict[Any, str] = {Basic.Deliver: "sLbss", Basic.GetOk: "Lbssl"}
+"""How py-amqp spells what comes with a message: short texts, numbers, a bit."""
+HEAD = 4
+"""Bytes before it."""
+WIDTHS = {"L": 8, "l": 4, "b": 1}
 UNREADABLE = "unreadable"
 """The content type of a message whose properties nobody can read."""
 
@@ -51,11 +56,7 @@ class Channel(pyamqp.Channel):
         self.auto_decode = False  # by what the sender names, before anybody has judged it: some of that takes hours
 
     def dispatch_method(self, method_sig, payload, content) -> Any:
-        if method_sig == Basic.Deliver and (tag := _tag_of_unreadable(payload, self.no_ack_consumers)) is not None:
-            if self.door:
-                self.door.refuse("malformed")
-            return self.basic_reject(tag, requeue=False) if tag else None
-        return super().dispatch_method(method_sig, payload, content)
+        return super().dispatch_method(method_sig, _readable(method_sig, payload), content)
 
     @property
     def door(self) -> Door | None:
@@ -104,14 +105,29 @@ class Transport(pyamqp.Transport):
     Connection = Connection
 
 
-def _tag_of_unreadable(payload: bytes, unacknowledged: Collection[str]) -> int | None:
-    """Of a delivery whose address is no text, which would else end the worker; 0 when nobody waits for an answer."""
+def _readable(method: Any, payload: bytes) -> bytes:
+    """What comes with a message, in which an address that is no text would end the worker: it is made one."""
+    spelled = ADDRESSED.get(method)
+    if spelled is None:
+        return payload
     try:
-        loads("sLbss", payload, 4)
+        loads(spelled, payload, HEAD)
     except UnicodeDecodeError:
-        (consumer, tag), _ = loads("sL", payload, 4)
-        return 0 if consumer in unacknowledged else int(tag)
-    return None
+        return _cleaned(spelled, payload)
+    return payload
+
+
+def _cleaned(spelled: str, payload: bytes) -> bytes:
+    """With a question mark for every byte that is not ASCII in its texts."""
+    cleaned, at = bytearray(payload), HEAD
+    for kind in spelled:
+        if kind == "s":
+            end = at + 1 + payload[at]
+            cleaned[at + 1 : end] = bytes(byte if byte < 128 else ord("?") for byte in payload[at + 1 : end])
+            at = end
+        else:
+            at += WIDTHS[kind]
+    return bytes(cleaned)
 
 
 def _in_time(connection: Any, wait: Callable[..., Any], method: Any, callback: Any, timeout: Any, pair: Any) -> Any:
