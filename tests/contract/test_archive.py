@@ -369,6 +369,17 @@ def test_a_segment_of_a_machine_that_is_gone_is_put_together_from_its_parts(
     assert reader.gather() == []
 
 
+def test_what_cannot_be_put_together_is_in_nobodys_way(bucket: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts_module, "GATHER_AFTER", timedelta())
+    objects = bucket.objects
+    for number in range(3):  # of which the first part is missing
+        objects.put(f"{PARTS}/a{number}/x{SUFFIX}/{9:015d}", b"tail")
+    objects.put(f"{PARTS}/a3/x{SUFFIX}/notes.txt", b"somebody's")
+    objects.put(f"{PARTS}/b/x{SUFFIX}/{4:015d}", b"good")
+    assert Parts(objects).gather(1) == [f"b/x{SUFFIX}"]
+    assert objects.get(f"b/x{SUFFIX}", 0, 4) == b"good"
+
+
 def test_a_writer_that_comes_back_after_that_loses_nothing(bucket: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = bucket.writer()
     refs = [*write(writer, 1), *write(writer, 2)]

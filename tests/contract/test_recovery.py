@@ -1108,6 +1108,22 @@ def test_nothing_is_leased_from_a_server_that_was_started_anew_before_it_was_loo
             platform.close()
 
 
+def test_numbers_of_leases_only_rise_and_once_for_each_run_of_the_server(desk: Desk) -> None:
+    """Several look at once at a server that was started anew, and one of them may come late."""
+    client, key, rebuild = cast(Any, _client(desk)), f"{desk.platform.settings.prefix}:sequence", desk.platform.rebuild
+    rebuild.trust("the run before")
+    client.set(key, 10**15)
+    rebuild.skip_leases(rebuild.server(), timedelta(minutes=1))
+    assert int(client.get(key)) == 10**15 + 480_000
+    client.set(key, 10**15 + 500_000)  # leases were given meanwhile
+    rebuild.skip_leases(rebuild.server(), timedelta(minutes=1))
+    assert int(client.get(key)) > 10**15 + 500_000
+    rebuild.trust(rebuild.server())
+    before = client.get(key)
+    rebuild.skip_leases(rebuild.server(), timedelta(minutes=1))
+    assert client.get(key) == before
+
+
 def test_nothing_is_leased_from_a_promoted_replica_before_it_was_looked_at_or_ten_seconds_are_over(
     desk: Desk,
 ) -> None:

@@ -107,7 +107,7 @@ class Parts:
     def gather(self, most: int = GATHER_AT_ONCE) -> list[str]:
         """Make segments whole whose writers are gone with their files, so many at most; returns their keys."""
         newest: dict[str, datetime] = {}
-        for found in self.objects.listed(PARTS):
+        for found in filter(_is_part, self.objects.listed(PARTS)):
             key = _key_of(found)
             newest[key] = max(newest.get(key, found.written), found.written)
         if not newest:
