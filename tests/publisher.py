@@ -19,7 +19,8 @@ from shoal.output.delivery import Deliverer
 from shoal.store.database import open_database
 from shoal.store.deliveries import Deliveries, DeliveryState
 from shoal.store.items import ItemRow
-from shoal.store.jobs import JobStore, NewJob
+from shoal.store.job_rows import NewJob
+from shoal.store.jobs import JobStore
 from shoal.store.pages import PageStore
 
 GRACE_S = 3

@@ -21,7 +21,8 @@ from benchmarks.api.stage import BenchError, Stage, a_stage, stage_at
 from benchmarks.process import free_port
 from benchmarks.result import Row
 from shoal.store.database import open_database
-from shoal.store.jobs import JobRow, JobStore
+from shoal.store.job_rows import JobRow
+from shoal.store.jobs import JobStore
 from shoal.store.pages import PageStore
 from tests.site.generated import LinkedSite
 from tests.site.server import Server, serve

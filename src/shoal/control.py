@@ -20,7 +20,8 @@ from shoal.frontier.frontier import Frontier
 from shoal.intake.intake import Intake
 from shoal.intake.ring import Ring
 from shoal.store.history import HistoryStore
-from shoal.store.jobs import JobFilter, JobRow, JobStore
+from shoal.store.job_rows import JobRow
+from shoal.store.jobs import JobFilter, JobStore
 from shoal.store.page_rows import PageRow
 from shoal.store.pages import PageStore
 

@@ -17,7 +17,8 @@ from shoal.core.drift import RUNS, Drift, Profile, find_drifts
 from shoal.core.model import JobState
 from shoal.core.tally import Tally
 from shoal.frontier.frontier import Frontier
-from shoal.store.jobs import JobRow, JobStore
+from shoal.store.job_rows import JobRow
+from shoal.store.jobs import JobStore
 from shoal.store.pages import PageStore
 from shoal.store.row_filter import RowFilter
 from shoal.store.tables import FIRST_VERSION

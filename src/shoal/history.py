@@ -36,7 +36,7 @@ from shoal.frontier.frontier import Frontier
 from shoal.frontier.rebuild import Rebuild
 from shoal.frontier.watch import Watch
 from shoal.store.history import FLEET, HistoryStore, ItemCount, Taken
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 
 SAMPLE_EVERY = timedelta(milliseconds=FINEST.step_ms)
 TRIM_EVERY = timedelta(minutes=1)

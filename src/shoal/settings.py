@@ -14,9 +14,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from shoal import __version__
 from shoal.core.egress import Egress
 from shoal.core.mail import MailServer
-from shoal.core.manners import Manners
+from shoal.core.manners import Manners, read_weights
 from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE, is_for_browser
-from shoal.core.output import OBJECTS, Allowed, Place, read_place
+from shoal.core.output import Allowed, Place, read_objects
 from shoal.core.values import RateText
 from shoal.core.webhook import is_address
 from shoal.errors import InputError
@@ -182,7 +182,7 @@ class Settings(BaseModel):
     @field_validator("tenant_weights")
     @classmethod
     def _weights_parse(cls, text: str) -> str:
-        _read_weights(text)
+        read_weights(text)
         return text
 
     @field_validator("egress_allow", "egress_deny")
@@ -201,7 +201,7 @@ class Settings(BaseModel):
     @classmethod
     def _archive_is_an_object_store(cls, text: str | None) -> str | None:
         if text is not None:
-            _read_objects(text)
+            read_objects(text)
         return text
 
     @field_validator("smtp_url")
@@ -274,7 +274,7 @@ class Settings(BaseModel):
             parallel=self.default_parallel,
             address_parallel=self.address_parallel,
             by_domain=self.group_by == "domain",
-            tenant_weights=_read_weights(self.tenant_weights),
+            tenant_weights=read_weights(self.tenant_weights),
         )
 
     @property
@@ -322,32 +322,11 @@ class Settings(BaseModel):
     @property
     def archive_place(self) -> Place | None:
         """The object store that the archive is in; None: it is in its folder."""
-        return _read_objects(self.archive_url) if self.archive_url else None
+        return read_objects(self.archive_url) if self.archive_url else None
 
     @property
     def segment_age(self) -> timedelta:
         return timedelta(seconds=self.segment_seconds)
-
-
-def _read_objects(text: str) -> Place:
-    if not text.startswith(tuple(f"{scheme}://" for scheme in OBJECTS)):
-        raise ValueError("write s3://bucket/prefix, gs://… or az://…; for a folder there is SHOAL_ARCHIVE_DIR")
-    place = read_place(text)
-    assert isinstance(place, Place)
-    return place
-
-
-def _read_weights(text: str) -> dict[str, float]:
-    weights: dict[str, float] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        tenant, _, weight = part.partition("=")
-        try:
-            weights[tenant.strip()] = float(weight)
-        except ValueError as exc:
-            raise ValueError(f"{part!r} is not tenant=weight, such as acme=3") from exc
-        if not 0.01 <= weights[tenant.strip()] <= 1000:
-            raise ValueError(f"{part!r}: a weight is between 0.01 and 1000")
-    return weights
 
 
 def read_settings(**overrides: object) -> Settings:

@@ -58,7 +58,8 @@ from shoal.store.extractions import ExtractionStore
 from shoal.store.folders import ArchiveFolders
 from shoal.store.history import HistoryStore
 from shoal.store.host_limits import HostLimits
-from shoal.store.jobs import JobRow, JobStore
+from shoal.store.job_rows import JobRow
+from shoal.store.jobs import JobStore
 from shoal.store.ledger import Ledger
 from shoal.store.loans import Loans
 from shoal.store.objects import Objects

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.deployed import PROGRAM, UNITS, unit, variables, wanted_units
+from tests.conftest import lack
 
 SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
 each_unit = pytest.mark.parametrize("name", SERVICES)
@@ -74,7 +75,7 @@ def test_secrets_come_from_a_file(name: str) -> None:
 
 
 def test_systemd_understands_the_units(tmp_path: Path) -> None:
-    verify = shutil.which("systemd-analyze") or pytest.skip("there is no systemd-analyze")
+    verify = shutil.which("systemd-analyze") or lack("systemd-analyze is not on the PATH (systemd)")
     for path in (*UNITS.glob("*.service"), UNITS / "shoal.target"):
         text = path.read_text(encoding="utf-8").replace(PROGRAM, shutil.which("true") or "/bin/true")
         (tmp_path / path.name).write_text(text, encoding="utf-8")
@@ -89,4 +90,4 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
     )
     assert [line for line in done.stderr.splitlines() if "shoal" in line] == []
     if done.returncode:
-        pytest.skip(f"systemd-analyze cannot tell here: {done.stderr}")
+        lack(f"systemd-analyze cannot tell here: {done.stderr}")

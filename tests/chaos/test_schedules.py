@@ -22,7 +22,8 @@ from shoal.core.spec import read_spec
 from shoal.frontier.frontier import Frontier
 from shoal.schedules.book import read_timing
 from shoal.settings import Settings
-from shoal.store.jobs import JobFilter, JobRow
+from shoal.store.job_rows import JobRow
+from shoal.store.jobs import JobFilter
 from shoal.store.schedule_runs import RunRow, RunState
 from shoal.store.schedules import NewSchedule, ScheduleRow
 from shoal.wiring import Platform, no_ring, redis_urls

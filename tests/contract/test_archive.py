@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import threading
-import time
 from collections.abc import Generator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -162,13 +161,18 @@ def test_a_segment_is_closed_at_its_size(place: Shared) -> None:
 
 
 def test_a_segment_is_closed_at_its_age(place: Shared) -> None:
-    writer = place.writer(age=timedelta(seconds=0.2))
+    writer = place.writer(age=timedelta(seconds=1))
     (first,) = write(writer, 1)
     (second,) = write(writer, 2)
     assert first.key == second.key
-    time.sleep(0.25)
-    (third,) = write(writer, 3)
-    assert third.key != first.key
+    later: list[ArchiveRef] = []
+
+    def has_another() -> bool:
+        later.extend(write(writer, 3))
+        return later[-1].key != first.key
+
+    wait_until(has_another, within=SHORTLY)
+    third = later[-1]
     wait_until(lambda: first.key in place.segments(), within=SHORTLY)
     assert read(place.reader(), [first, second, third]) == [exchange(number) for number in (1, 2, 3)]
 

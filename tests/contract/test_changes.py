@@ -17,7 +17,7 @@ from shoal.changes.pages import PageChange
 from shoal.core.model import Lease
 from shoal.errors import InputError, NotFound
 from shoal.fetch.port import Response
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 from shoal.worker.context import JobContext
 from shoal.worker.reader import Reader
 from shoal.worker.reading import read_page, read_redirect

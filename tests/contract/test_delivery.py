@@ -24,7 +24,8 @@ from shoal.store.archive import ArchiveReader, ArchiveWriter, Attachment, Exchan
 from shoal.store.database import open_database
 from shoal.store.history import HistoryStore
 from shoal.store.items import ItemRow
-from shoal.store.jobs import JobStore, NewJob
+from shoal.store.job_rows import NewJob
+from shoal.store.jobs import JobStore
 from shoal.store.page_rows import PageRow
 from shoal.store.pages import PageStore
 from shoal.store.segment import MARKERS

@@ -23,7 +23,7 @@ from shoal.output.place import open_store
 from shoal.output.publishing import Run
 from shoal.store.deliveries import Delivery, DeliveryState
 from shoal.store.items import ItemRow
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 from tests.contract.api import Desk, a_desk
 from tests.contract.places import URL, Target, a_job, take, the_delivery
 from tests.waiting import wait_until

@@ -25,7 +25,7 @@ from shoal.frontier.scripts import connect
 from shoal.store import tables
 from shoal.store.claims import Claim
 from shoal.store.items import ItemRow
-from shoal.store.jobs import NewJob
+from shoal.store.job_rows import NewJob
 from shoal.store.page_rows import DeadLetter, PageRow
 from shoal.wiring import redis_urls
 from tests.contract.api import NOW_MS, Desk, a_desk

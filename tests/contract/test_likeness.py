@@ -20,7 +20,8 @@ from shoal.frontier.likeness import Said
 from shoal.store.archive import ArchiveWriter
 from shoal.store.history import HistoryStore
 from shoal.store.items import ItemRow
-from shoal.store.jobs import JobStore, NewJob
+from shoal.store.job_rows import NewJob
+from shoal.store.jobs import JobStore
 from shoal.store.page_rows import PageRow
 from shoal.store.pages import PageStore
 from shoal.worker.delivery import Delivery

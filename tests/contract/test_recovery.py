@@ -31,7 +31,7 @@ from shoal.recovery.place import Part, Place
 from shoal.recovery.recovery import Recovery
 from shoal.render.port import Rendered
 from shoal.store.dead import DeadLetters, Selection
-from shoal.store.jobs import NewJob
+from shoal.store.job_rows import NewJob
 from shoal.store.tables import jobs, pages
 from shoal.wiring import Platform, no_ring, redis_urls
 from shoal.worker.context import JobContext

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 from tests.contract.databases import DATABASES, a_database
 from tests.contract.recrawling import Ground, a_ground
 from tests.site.dated import DatedSite

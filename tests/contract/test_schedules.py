@@ -24,7 +24,7 @@ from shoal.schedules.book import MAX_URLS, Book, read_timing
 from shoal.schedules.planner import Planner
 from shoal.schedules.schedules import Schedules
 from shoal.schedules.starter import Starter, Stores
-from shoal.store import schedule_runs, schedules, tables
+from shoal.store import schedule_runs, schedule_tables, schedules
 from shoal.store.dead import Selection
 from shoal.store.history import HistoryStore
 from shoal.store.jobs import JobFilter
@@ -506,12 +506,18 @@ def test_a_full_frontier_puts_a_run_off_and_at_last_lets_it_fail(house: House) -
     assert issubclass(Full, Busy)
 
 
+def _of_a() -> sa.Update:
+    """A change of the schedule `a` behind everybody's back."""
+    schedules = schedule_tables.schedules
+    return sa.update(schedules).where(schedules.c.name == "a")
+
+
 def test_one_schedule_that_cannot_be_served_holds_up_no_other(one: House) -> None:
     one.add("a", cron="0 * * * *", timezone="Europe/Berlin")
     one.add("b", cron="0 * * * *")
     with one.desk.platform.engine.begin() as connection:
         timing = '{"cron":"0 * * * *","timezone":"Europe/Atlantis"}'
-        connection.execute(sa.update(tables.schedules).where(tables.schedules.c.name == "a").values(timing=timing))
+        connection.execute(_of_a().values(timing=timing))
     one.tick(HOUR)
     assert one.states("b") == ["running"]
 
@@ -525,7 +531,7 @@ def test_no_number_of_schedules_that_cannot_be_served_holds_up_the_others(
         one.add(name, cron="0 * * * *")
     timings = {"timing": '{"cron":"0 * * * *","timezone":"Europe/Atlantis"}', "next_ms": 1}
     with one.desk.platform.engine.begin() as connection:
-        connection.execute(sa.update(tables.schedules).where(tables.schedules.c.name == "a").values(timings))
+        connection.execute(_of_a().values(timings))
     one.now_ms += HOUR_MS
     for _ in range(2):
         one.tick()
@@ -650,7 +656,9 @@ def test_a_schedule_goes_with_its_history_and_its_jobs_stay(house: House) -> Non
     house.tick(HOUR)
     house.book.remove(house.row())
     with house.desk.platform.engine.connect() as connection:
-        assert connection.execute(sa.select(sa.func.count()).select_from(tables.schedule_runs)).scalar_one() == 0
+        assert (
+            connection.execute(sa.select(sa.func.count()).select_from(schedule_tables.schedule_runs)).scalar_one() == 0
+        )
     assert len(house.jobs()) == 1
     house.tick(HOUR)
     assert house.add().id > 1, "a new one of its name has claims of its own"
@@ -770,9 +778,9 @@ def test_jobs_of_a_schedule_are_found_by_its_label(one: House) -> None:
 def test_a_tick_over_ten_thousand_schedules_that_wait_reads_none(one: House, monkeypatch: pytest.MonkeyPatch) -> None:
     one.add()
     with one.desk.platform.engine.begin() as connection:
-        first = connection.execute(sa.select(tables.schedules)).mappings().one()
+        first = connection.execute(sa.select(schedule_tables.schedules)).mappings().one()
         rows = [{**first, "id": n, "name": f"s{n}"} for n in range(10, 10_010)]
-        connection.execute(sa.insert(tables.schedules), rows)
+        connection.execute(sa.insert(schedule_tables.schedules), rows)
         plan = connection.exec_driver_sql(
             "EXPLAIN QUERY PLAN SELECT * FROM schedules WHERE next_ms <= 1 ORDER BY next_ms"
         )
@@ -816,7 +824,7 @@ def test_the_operators_word_on_outputs_is_asked_again_at_each_run(
 def test_where_fetches_may_go_is_asked_again_at_each_run(one: House) -> None:
     row = one.add()
     with one.desk.platform.engine.begin() as connection:
-        connection.execute(sa.update(tables.schedules).values(spec='{"urls":["http://127.0.0.1/"]}'))
+        connection.execute(sa.update(schedule_tables.schedules).values(spec='{"urls":["http://127.0.0.1/"]}'))
     run = one.schedules().starter.run_now(row, force=False)
     assert (run.state, "127.0.0.1" in run.detail) == (RunState.FAILED, True)
 
@@ -824,7 +832,9 @@ def test_where_fetches_may_go_is_asked_again_at_each_run(one: House) -> None:
 def test_a_job_whose_settings_are_not_valid_any_more_fails_its_run(one: House) -> None:
     row = one.add()
     with one.desk.platform.engine.begin() as connection:
-        connection.execute(sa.update(tables.schedules).values(spec='{"urls":["http://shop.example/"],"gone":1}'))
+        connection.execute(
+            sa.update(schedule_tables.schedules).values(spec='{"urls":["http://shop.example/"],"gone":1}')
+        )
     run = one.schedules().starter.run_now(row, force=False)
     assert (run.state, "gone: there is no such setting" in run.detail) == (RunState.FAILED, True)
     assert issubclass(BadSpec, InputError)
@@ -838,7 +848,7 @@ def test_the_housekeeping_keeps_schedules(each: Desk) -> None:
     row = book.add(NewSchedule("default", "a", read_timing({"every": "1h"}), read_spec({"urls": [URL]})))
     with each.platform.engine.begin() as connection:
         past = {"cursor_ms": row.cursor_ms - HOUR_MS, "anchor_ms": row.anchor_ms - HOUR_MS, "next_ms": row.cursor_ms}
-        connection.execute(sa.update(tables.schedules).values(past))
+        connection.execute(sa.update(schedule_tables.schedules).values(past))
     each.platform.housekeeper.tick()
     (run,) = book.history(book.find("default", "a"), 10)
     assert run.state is RunState.RUNNING

@@ -24,7 +24,8 @@ from shoal.settings import Settings
 from shoal.store import schema
 from shoal.store.database import HEAD, make_engine, open_database, revision_of
 from shoal.store.items import ItemRow
-from shoal.store.jobs import JobStore, NewJob
+from shoal.store.job_rows import NewJob
+from shoal.store.jobs import JobStore
 from shoal.store.page_rows import DeadLetter, PageRow
 from shoal.store.pages import PageStore
 from shoal.store.postgres import PROGRAM

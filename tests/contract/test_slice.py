@@ -61,7 +61,8 @@ from shoal.store.dead import DeadLetters
 from shoal.store.epochs import Epochs
 from shoal.store.history import HistoryStore
 from shoal.store.items import ItemRow, Quarantined
-from shoal.store.jobs import JobStore, NewJob
+from shoal.store.job_rows import NewJob
+from shoal.store.jobs import JobStore
 from shoal.store.ledger import Ledger
 from shoal.store.page_rows import DeadLetter, FoundLinks, PageRow, Recrawled
 from shoal.store.pages import PageStore

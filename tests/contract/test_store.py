@@ -25,7 +25,8 @@ from shoal.store.claims import Claim, Claimed
 from shoal.store.database import open_database
 from shoal.store.dead import DeadLetters, Selection, requests_of
 from shoal.store.items import ItemRow
-from shoal.store.jobs import JobFilter, JobStore, NewJob
+from shoal.store.job_rows import NewJob
+from shoal.store.jobs import JobFilter, JobStore
 from shoal.store.page_rows import ArchiveRef, Capture, DeadLetter, PageRow
 from shoal.store.pages import PageStore
 from shoal.store.row_filter import RowFilter

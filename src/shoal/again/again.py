@@ -19,7 +19,8 @@ from shoal.frontier.frontier import Frontier
 from shoal.intake.ring import PARTS_RING, Ring
 from shoal.spiders.models import check_named
 from shoal.store.extractions import Extraction, ExtractionState, ExtractionStore, Progress
-from shoal.store.jobs import JobRow, JobStore
+from shoal.store.job_rows import JobRow
+from shoal.store.jobs import JobStore
 
 log = structlog.get_logger()
 

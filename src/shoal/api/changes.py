@@ -19,7 +19,7 @@ from shoal.changes.items import BEGINNING, ItemChange, ItemComparison
 from shoal.changes.kinds import Kind, Sums
 from shoal.changes.pages import PageChange, PageComparison
 from shoal.errors import Conflict
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 from shoal.store.run_pages import FIRST
 
 WORK_S = 2.0

@@ -20,7 +20,7 @@ from shoal.frontier.attempts import Attempts
 from shoal.frontier.sessions import Sessions
 from shoal.intake.intake import Origin
 from shoal.store.claims import Claim
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 from shoal.store.keys import KeyStore
 from shoal.wiring import Platform
 

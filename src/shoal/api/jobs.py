@@ -22,7 +22,8 @@ from shoal.core.job_order import JobOrder, JobSort, Place
 from shoal.core.model import JobState
 from shoal.core.template import count_all
 from shoal.errors import Conflict
-from shoal.store.jobs import JobFilter, JobRow
+from shoal.store.job_rows import JobRow
+from shoal.store.jobs import JobFilter
 from shoal.waits import waits_of
 
 routes = Routes("jobs", "/api/v1/jobs", "Work to do")

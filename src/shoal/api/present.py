@@ -19,7 +19,7 @@ from shoal.store.export import ask_record, iso, limit
 from shoal.store.extractions import Progress
 from shoal.store.host_limits import HostLimit
 from shoal.store.items import ItemRow, Quarantined
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 from shoal.store.ledger import Entry
 from shoal.store.lineage import Lineage
 from shoal.store.page_rows import DeadLetter, PageRow

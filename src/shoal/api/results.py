@@ -35,7 +35,7 @@ from shoal.errors import FetchError, NotFound
 from shoal.output.formats import LINES, MEDIA_TYPES, check_format, lines, write_file
 from shoal.output.source import Source, source_of
 from shoal.store.dead import Selection
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 from shoal.store.lineage import lineages
 from shoal.store.page_rows import PageRow
 from shoal.store.row_filter import RowFilter

@@ -17,7 +17,7 @@ from shoal.api.schemas import Idempotency, ScrapeBody, ScrapeQuery
 from shoal.core.model import Lane
 from shoal.core.spec import JobSpec
 from shoal.errors import BadUrls, Busy
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 
 MAX_SCRAPED = 1_000
 """Items in one answer; the job's results have them all."""

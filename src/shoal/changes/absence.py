@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from shoal.core.model import JobState, Outcome
 from shoal.core.url import parse
 from shoal.explain.rules import BUDGETS, scope_step
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 from shoal.store.run_pages import RunPages, Seen
 
 GONE = frozenset(("http_404", "http_410"))

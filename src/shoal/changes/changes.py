@@ -11,7 +11,8 @@ from shoal.errors import InputError, NotFound
 from shoal.extract.companion import Companion
 from shoal.store.archive import ArchiveReader
 from shoal.store.extractions import ExtractionStore
-from shoal.store.jobs import JobRow, JobStore
+from shoal.store.job_rows import JobRow
+from shoal.store.jobs import JobStore
 from shoal.store.pages import PageStore
 from shoal.store.run_pages import RunPages
 

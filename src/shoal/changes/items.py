@@ -17,7 +17,7 @@ from shoal.changes.comparison import Change, Key, Keyed, Summary, by_field, by_p
 from shoal.changes.kinds import Kind
 from shoal.core.url import parse
 from shoal.store.items import ItemRow
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 from shoal.store.pages import PageStore
 from shoal.store.run_pages import FIRST, RunPages
 

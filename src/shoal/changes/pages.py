@@ -18,7 +18,7 @@ from shoal.core.noise import is_current
 from shoal.errors import FetchError
 from shoal.store.archive import ArchiveReader
 from shoal.store.export import iso
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 from shoal.store.pages import PageStore
 from shoal.store.run_pages import FIRST, RunPages, Seen
 

@@ -26,7 +26,7 @@ from shoal.output.sending import STDOUT, check_target, is_whole, send_file
 from shoal.output.source import Source, What, source_of
 from shoal.settings import read_settings
 from shoal.store.dead import Selection
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 from shoal.store.row_filter import RowFilter
 from shoal.waits import nobody_works, waits_of
 from shoal.wiring import Platform, open_platform

@@ -20,7 +20,7 @@ from shoal.cli.talk import cells, counted, print_json, say, show
 from shoal.errors import InputError, NotFound
 from shoal.output.sending import STDOUT, check_target, is_whole, send_file
 from shoal.store.export import Record
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 from shoal.wiring import Platform
 
 SHOWN_HOSTS = 10

@@ -15,7 +15,7 @@ from shoal.core.history import Point
 from shoal.core.redact import visible
 from shoal.errors import InputError
 from shoal.history import Chart
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 from shoal.wiring import Platform
 
 COLUMNS = 60

@@ -6,7 +6,7 @@ from shoal.cli.show import opened_platform
 from shoal.cli.talk import cells, counted, print_json, say
 from shoal.core.tally import KEPT, KEPT_OF_HOST, FieldTally, Group, describe
 from shoal.field_stats import Counted
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 from shoal.wiring import Platform
 
 SHOWN_HOSTS = 20

@@ -9,7 +9,8 @@ from shoal.core.fleet import Load, QueueDepth, WorkerBeat
 from shoal.core.host_status import HostStatus
 from shoal.core.model import JobState
 from shoal.core.trouble import Trouble
-from shoal.store.jobs import JobFilter, JobRow
+from shoal.store.job_rows import JobRow
+from shoal.store.jobs import JobFilter
 from shoal.wiring import Platform
 
 MOST_JOBS = 200

@@ -18,7 +18,7 @@ from shoal.core.fleet import WorkerBeat
 from shoal.core.host_status import HostStatus
 from shoal.core.redact import visible
 from shoal.core.trouble import explain
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 
 BELOW = ("queues", "hosts", "workers")
 """What can be shown below the jobs, one at a time."""

@@ -79,3 +79,17 @@ class Manners:
 
 
 DEFAULT_MANNERS = Manners()
+
+
+def read_weights(text: str) -> dict[str, float]:
+    """`acme=3,other=0.5` → tenant → weight."""
+    weights: dict[str, float] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        tenant, _, weight = part.partition("=")
+        try:
+            weights[tenant.strip()] = float(weight)
+        except ValueError as exc:
+            raise ValueError(f"{part!r} is not tenant=weight, such as acme=3") from exc
+        if not 0.01 <= weights[tenant.strip()] <= 1000:
+            raise ValueError(f"{part!r}: a weight is between 0.01 and 1000")
+    return weights

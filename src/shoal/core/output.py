@@ -298,3 +298,12 @@ def _read_allowed(text: str) -> AnyPlace:
         path = path.rstrip("/") + ("." if path.count("/") == 1 and "." not in path.partition("/")[2] else "")
         return _read_table(f"postgresql://{host}/{path}{mark}{query}", whole=False)
     return read_place(text)
+
+
+def read_objects(text: str) -> Place:
+    """A prefix in an object store, for the archive."""
+    if not text.startswith(tuple(f"{scheme}://" for scheme in OBJECTS)):
+        raise ValueError("write s3://bucket/prefix, gs://… or az://…; for a folder there is SHOAL_ARCHIVE_DIR")
+    place = read_place(text)
+    assert isinstance(place, Place)
+    return place

@@ -24,7 +24,7 @@ from shoal.frontier.watch import Watch
 from shoal.frontier.whereabouts import Found, Sighting, Where, Whereabouts
 from shoal.hosts import Hosts
 from shoal.store.extractions import ExtractionStore
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 from shoal.store.page_rows import DeadLetter, PageRow
 from shoal.store.robots import RobotsStore
 from shoal.store.tables import FIRST_VERSION

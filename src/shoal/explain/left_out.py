@@ -14,7 +14,7 @@ from shoal.core.job_status import JobStatus
 from shoal.core.model import JobState, Outcome
 from shoal.core.url import Url
 from shoal.explain.rules import BUDGETS, scope_step, sitemap_step
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 
 FOR_LINKS = ("denied", "not_allowed")
 """Rules that are not about what is submitted: who names a URL wants it."""

@@ -11,7 +11,7 @@ from shoal.core.model import Engine, JobState, queue_name
 from shoal.frontier.watch import Watch
 from shoal.frontier.whereabouts import Found, Sighting, Where
 from shoal.hosts import Hosts
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 
 
 def waiting_steps(sighting: Sighting, found: Found, hosts: Hosts, watch: Watch, row: JobRow) -> Iterator[Step]:

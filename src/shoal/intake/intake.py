@@ -32,7 +32,8 @@ from shoal.intake.ring import Ring, announce
 from shoal.spiders.models import check_named
 from shoal.store.claims import Claim, Claimed
 from shoal.store.dead import Selection
-from shoal.store.jobs import JobRow, JobStore, NewJob
+from shoal.store.job_rows import JobRow, NewJob
+from shoal.store.jobs import JobStore
 from shoal.store.submissions import REPLAY, Submission
 
 SUBMIT_AT_ONCE = 5_000

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from shoal.core.model import Request
 from shoal.frontier.frontier import Frontier
 from shoal.store.dead import DeadLetters, Selection, requests_of
-from shoal.store.jobs import JobRow, JobStore
+from shoal.store.job_rows import JobRow
+from shoal.store.jobs import JobStore
 from shoal.store.pages import PageStore
 from shoal.store.submissions import REPLAY, Submission
 

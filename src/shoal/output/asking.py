@@ -8,7 +8,7 @@ from shoal.core.output import OutputSettings, TablePlace
 from shoal.core.spec import read_spec
 from shoal.errors import Conflict, InputError
 from shoal.store.deliveries import Deliveries, Delivery
-from shoal.store.jobs import JobRow
+from shoal.store.job_rows import JobRow
 
 
 def ask_again(

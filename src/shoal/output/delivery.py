@@ -29,7 +29,8 @@ from shoal.output.publishing import Order, Publication, Run
 from shoal.output.source import Batch, Source, source_of
 from shoal.output.table import Table
 from shoal.store.deliveries import Deliveries, Delivery, DeliveryState, Part
-from shoal.store.jobs import JobRow, JobStore
+from shoal.store.job_rows import JobRow
+from shoal.store.jobs import JobStore
 from shoal.store.pages import PageStore
 from shoal.store.row_filter import RowFilter
 

@@ -28,7 +28,8 @@ from shoal.recovery.onward import asked_at, body_wanted, onward, reason_of, rece
 from shoal.recovery.place import Part, Place
 from shoal.store.archive import ArchiveReader
 from shoal.store.dead import requests_of
-from shoal.store.jobs import JobRow, JobStore
+from shoal.store.job_rows import JobRow
+from shoal.store.jobs import JobStore
 from shoal.store.page_rows import DeadLetter, PageRow
 from shoal.store.pages import PageStore
 from shoal.store.submissions import REPLAY

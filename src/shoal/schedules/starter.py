@@ -27,7 +27,8 @@ from shoal.intake.intake import Intake, Origin
 from shoal.schedules.planner import UNSERVED_PAUSE_MS, for_a_while, not_holding_up
 from shoal.store.claims import OWN, Claim
 from shoal.store.history import HistoryStore
-from shoal.store.jobs import JobRow, JobStore
+from shoal.store.job_rows import JobRow
+from shoal.store.jobs import JobStore
 from shoal.store.schedule_runs import OF_SLOTS, RunRow, RunState, RunStore, Sums, is_time
 from shoal.store.schedules import ScheduleRow, ScheduleStore
 

@@ -15,8 +15,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from shoal.errors import StoreUnavailable
 from shoal.store.database import cause_of, make_engine, revision_of, usable_from
+from shoal.store.schedule_tables import schedules
 from shoal.store.submissions import LIVING
-from shoal.store.tables import api_keys, jobs, pages, schedules
+from shoal.store.tables import api_keys, jobs, pages
 from shoal.store.webhook_tables import webhooks
 
 MOST_JOBS = 200

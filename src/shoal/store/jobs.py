@@ -9,22 +9,20 @@ from typing import Any
 
 import orjson
 import sqlalchemy as sa
-from pydantic import ValidationError
 from sqlalchemy.engine import Engine
 
-from shoal.core.access import DEFAULT_TENANT
 from shoal.core.drift import Drift
 from shoal.core.happening import Whose
-from shoal.core.host_status import HostSpeed
 from shoal.core.job_order import JobOrder, Place
-from shoal.core.job_status import Counters, JobStatus
+from shoal.core.job_status import JobStatus
 from shoal.core.manner import manner_of
 from shoal.core.model import JobState
-from shoal.core.spec import STORED, JobSpec
+from shoal.core.spec import JobSpec
 from shoal.errors import StoreUnavailable
 from shoal.store.claims import OWN, Claim, insert_claim
 from shoal.store.deliveries import await_deliveries, insert_delivery
 from shoal.store.job_ranks import ENDED, in_order, rank
+from shoal.store.job_rows import JobRow, NewJob, job_of, labels_of, spec_values, stored_spec, sums_values
 from shoal.store.outbox import note_drift, note_end, note_start
 from shoal.store.submissions import LIVING, URLS, Submissions, insert_submission, remove_submissions
 from shoal.store.tables import borrowed, deliveries, field_tallies, history, idempotency, jobs
@@ -33,43 +31,6 @@ from shoal.store.webhook_tables import webhook_cursors
 
 IDS_AT_ONCE = 500
 _NAMES = (jobs.c.name, jobs.c.id, jobs.c.labels)
-
-
-@dataclass(frozen=True, slots=True)
-class JobRow:
-    """A job as the database knows it."""
-
-    id: str
-    name: str
-    spec: JobSpec
-    """Without its URLs: these are among the submissions."""
-    state: JobState
-    created_ms: int
-    status: JobStatus | None
-    """The sums at the last change of state."""
-    tenant: str = DEFAULT_TENANT
-    request_id: str = ""
-    open: bool = False
-    """More URLs may be submitted."""
-    drift: tuple[Drift, ...] | None = None
-    """In what it differs from earlier runs; None before that was looked at."""
-    trace: str = ""
-    """The `traceparent` of its submission."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewJob:
-    """A job about to be recorded."""
-
-    id: str
-    spec: JobSpec
-    created_ms: int
-    tenant: str = DEFAULT_TENANT
-    request_id: str = ""
-    allowed: str = ""
-    """The operator's word that allows its output, for one that came over the API."""
-    trace: str = ""
-    """The `traceparent` of its submission; empty when nothing is traced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +64,13 @@ class JobStore:
         values = {
             "id": new.id,
             "name": spec.name,
-            "spec": _spec_json(spec),
+            "spec": spec_values(spec),
             "queue": spec.queue,
             "state": JobState.RUNNING.value,
             "created_ms": new.created_ms,
             "tenant": new.tenant,
             "request_id": new.request_id,
-            "labels": _labels(spec),
+            "labels": labels_of(spec),
             "open": spec.open,
             "trace": new.trace,
             "manner": manner_of(spec),
@@ -141,7 +102,7 @@ class JobStore:
         query = sa.select(jobs).where(jobs.c.id == job, jobs.c.deleted_ms.is_(None))
         with translated_errors(), self._engine.connect() as connection:
             row = connection.execute(query).mappings().first()
-        return None if row is None else _row(row)
+        return None if row is None else job_of(row)
 
     def find(self, start: str, limit: int = 20) -> list[str]:
         """Ids that start like this, so that people can type the first letters."""
@@ -157,7 +118,7 @@ class JobStore:
         query = sa.select(jobs).where(jobs.c.deleted_ms.is_(None), *_conditions(wanted or JobFilter()))
         query = query.order_by(jobs.c.created_ms.desc(), jobs.c.id.desc()).limit(limit)
         with translated_errors(), self._engine.connect() as connection:
-            return [_row(row) for row in connection.execute(query).mappings()]
+            return [job_of(row) for row in connection.execute(query).mappings()]
 
     def ranked(self, limit: int, wanted: JobFilter, order: JobOrder) -> list[tuple[Place, JobRow]]:
         """Jobs in some order, each with its place; by sums only those that have ended."""
@@ -166,7 +127,7 @@ class JobStore:
         query = query.where(ENDED) if order.by.by_sums else query
         with translated_errors(), self._engine.connect() as connection:
             found = connection.execute(in_order(query, order, ranked).limit(limit)).mappings()
-            return [((row["ranked"], row["created_ms"], row["id"]), _row(row)) for row in found]
+            return [((row["ranked"], row["created_ms"], row["id"]), job_of(row)) for row in found]
 
     def unended(self, wanted: JobFilter) -> list[tuple[int, str]]:
         """(created_ms, id) of all jobs that have not ended."""
@@ -182,7 +143,7 @@ class JobStore:
         with translated_errors(), self._engine.connect() as connection:
             for start in range(0, len(ids), IDS_AT_ONCE):
                 query = sa.select(jobs).where(jobs.c.id.in_(ids[start : start + IDS_AT_ONCE]))
-                found |= {row["id"]: _row(row) for row in connection.execute(query).mappings()}
+                found |= {row["id"]: job_of(row) for row in connection.execute(query).mappings()}
         return found
 
     def living(self, before_ms: int | None = None) -> list[str]:
@@ -225,7 +186,7 @@ class JobStore:
         """Jobs that have ended and were not held against earlier runs, those that ended first first."""
         query = sa.select(jobs).where(jobs.c.drift.is_(None), jobs.c.ended_ms.is_not(None), jobs.c.deleted_ms.is_(None))
         with translated_errors(), self._engine.connect() as connection:
-            return [_row(row) for row in connection.execute(query.order_by(jobs.c.ended_ms).limit(limit)).mappings()]
+            return [job_of(row) for row in connection.execute(query.order_by(jobs.c.ended_ms).limit(limit)).mappings()]
 
     def newest_named(self, name: str) -> str | None:
         """The last job of a name."""
@@ -254,19 +215,19 @@ class JobStore:
     def record(self, status: JobStatus) -> None:
         """Write down a job's state and sums; who has looked before its end does not undo it."""
         if status.ended_ms is None:
-            self._update(status.job, _sums(status), jobs.c.ended_ms.is_(None))
+            self._update(status.job, sums_values(status), jobs.c.ended_ms.is_(None))
             return
         mine = jobs.c.id == status.job
         with translated_errors(), self._engine.begin() as connection:
             connection.execute(sa.update(jobs).where(mine).values(id=status.job))  # takes the lock, in every database
             note_end(connection, status)
-            connection.execute(sa.update(jobs).where(mine).values(_sums(status)))
+            connection.execute(sa.update(jobs).where(mine).values(sums_values(status)))
 
     def reopen(self, status: JobStatus, ended_ms: int) -> None:
         """The job that ended at this time goes on, unless it has ended once more by now."""
         with translated_errors(), self._engine.begin() as connection:
             mine = (jobs.c.id == status.job, jobs.c.ended_ms == ended_ms)
-            if connection.execute(sa.update(jobs).where(*mine).values({**_sums(status), "drift": None})).rowcount:
+            if connection.execute(sa.update(jobs).where(*mine).values({**sums_values(status), "drift": None})).rowcount:
                 await_deliveries(connection, status.job)
 
     def edit(self, job: str, change: Callable[[JobSpec], JobSpec]) -> None:
@@ -274,8 +235,8 @@ class JobStore:
         mine = jobs.c.id == job
         with translated_errors(), self._engine.begin() as connection:
             connection.execute(sa.update(jobs).where(mine).values(id=job))  # takes the lock, in every database
-            spec = change(_stored_spec(job, connection.execute(sa.select(jobs.c.spec).where(mine)).scalar_one()))
-            values = {"spec": _spec_json(spec), "queue": spec.queue, "name": spec.name, "labels": _labels(spec)}
+            spec = change(stored_spec(job, connection.execute(sa.select(jobs.c.spec).where(mine)).scalar_one()))
+            values = {"spec": spec_values(spec), "queue": spec.queue, "name": spec.name, "labels": labels_of(spec)}
             connection.execute(sa.update(jobs).where(mine).values(values))
 
     def judge(self, job: str, drift: Sequence[Drift]) -> bool:
@@ -350,66 +311,3 @@ def _conditions(wanted: JobFilter) -> list[sa.ColumnElement[bool]]:
     if wanted.before is not None:
         found.append(sa.tuple_(jobs.c.created_ms, jobs.c.id) < sa.tuple_(*map(sa.literal, wanted.before)))
     return found
-
-
-def _labels(spec: JobSpec) -> str:
-    return f" {' '.join(spec.labels)} " if spec.labels else ""
-
-
-def _spec_json(spec: JobSpec) -> dict[str, Any]:
-    return spec.model_dump(mode="json", exclude={"urls", "open"}, exclude_defaults=True)
-
-
-def _stored_spec(job: str, saved: dict[str, Any]) -> JobSpec:
-    """A spec that was checked when it was submitted; settings of a newer version are left out."""
-    known = {name: value for name, value in saved.items() if name in JobSpec.model_fields}
-    try:
-        return JobSpec.model_validate(known, context=STORED)
-    except ValidationError as exc:
-        raise StoreUnavailable(f"the settings of job {job} in the database cannot be read: {exc}") from exc
-
-
-def _row(row: sa.RowMapping) -> JobRow:
-    status = None if row["status"] is None else _status(row["id"], row["status"])
-    spec = _stored_spec(row["id"], row["spec"])
-    return JobRow(
-        row["id"],
-        row["name"],
-        spec,
-        JobState(row["state"]),
-        row["created_ms"],
-        status,
-        row["tenant"],
-        row["request_id"],
-        row["open"],
-        None if row["drift"] is None else tuple(Drift(**drift) for drift in orjson.loads(row["drift"])),
-        row["trace"],
-    )
-
-
-def _sums(status: JobStatus) -> dict[str, Any]:
-    return {
-        "state": status.state.value,
-        "started_ms": status.started_ms,
-        "ended_ms": status.ended_ms,
-        "status": _status_json(status),
-    }
-
-
-def _status_json(status: JobStatus) -> dict[str, Any]:
-    return {**asdict(status), "state": status.state.value}
-
-
-def _status(job: str, saved: dict[str, Any]) -> JobStatus:
-    return JobStatus(
-        job=job,
-        state=JobState(saved["state"]),
-        counters=Counters(**saved["counters"]),
-        reasons=saved["reasons"],
-        slowest=tuple(HostSpeed(**speed) for speed in saved["slowest"]),
-        started_ms=saved["started_ms"],
-        ended_ms=saved["ended_ms"],
-        now_ms=saved["now_ms"],
-        open=saved.get("open", False),
-        rested_ms=saved.get("rested_ms", 0),
-    )

@@ -123,11 +123,12 @@ class Parts:
         return whole
 
     def _made_whole(self, key: str) -> bool:
-        """One that cannot be is in nobody's way."""
+        """One that cannot be, such as for lack of room, is in nobody's way; the store itself has just answered."""
         try:
             return self.make_whole(key)
-        except OSError as exc:
-            raise ArchiveUnavailable(f"no room to put the segment {key} together: {exc.strerror or exc}") from exc
+        except (ArchiveUnavailable, OSError) as exc:
+            log.warning("segment_left_in_parts", segment=key, error=str(exc))
+            return False
 
     def remove(self, key: str) -> None:
         """Delete a segment, whole or in parts."""

@@ -13,7 +13,8 @@ from sqlalchemy.engine import Connection, Engine
 
 from shoal.core.model import JobState
 from shoal.core.schedule import MAX_RUNS_WAITING, Calendar, Kind, Planned, Skip
-from shoal.store.tables import jobs, schedule_runs, schedules
+from shoal.store.schedule_tables import schedule_runs, schedules
+from shoal.store.tables import jobs
 from shoal.store.trouble import translated_errors
 from shoal.store.upsert import insert_new
 

@@ -17,7 +17,7 @@ from shoal.core.spec import JobSpec
 from shoal.core.values import STORED
 from shoal.errors import Conflict, StoreUnavailable
 from shoal.store.schedule_runs import insert_planned
-from shoal.store.tables import schedule_runs, schedules
+from shoal.store.schedule_tables import schedule_runs, schedules
 from shoal.store.trouble import translated_errors
 
 MAX_SCHEDULES = 10_000

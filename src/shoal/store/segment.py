@@ -12,7 +12,7 @@ import mmap
 import os
 import time
 import zlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
@@ -150,17 +150,23 @@ def mend(root: Path, most: int) -> list[str]:
     At most so many are looked at; each is looked at once. Those of living writers are left alone.
     """
     mended: list[str] = []
+    for key, was_cut in of_dead_writers(root, most):
+        if was_cut:
+            mended.append(key)
+        marker_of(root, key).unlink(missing_ok=True)
+    return mended
+
+
+def of_dead_writers(root: Path, most: int) -> Iterator[tuple[str, bool]]:
+    """(key, whether a torn tail was cut off) of at most so many segments, each held while it is dealt with."""
     looked_at = 0
     for key in marked(root):
         if looked_at == most:
-            break
+            return
         with dead_writers(root, key) as dead:
             if dead:
                 looked_at += 1
-                if cut_back(root, key):
-                    mended.append(key)
-                marker_of(root, key).unlink(missing_ok=True)
-    return mended
+                yield key, cut_back(root, key)
 
 
 def marked(root: Path) -> list[str]:

@@ -21,7 +21,7 @@ import structlog
 
 from shoal.errors import ArchiveUnavailable
 from shoal.store.parts import OVERDUE_S, Parts
-from shoal.store.segment import Segment, cut_back, dead_writers, marked, marker_of, whole_until
+from shoal.store.segment import Segment, marker_of, of_dead_writers, whole_until
 
 log = structlog.get_logger()
 
@@ -143,18 +143,12 @@ def ship_left(root: Path, parts: Parts, most: int = LEFT_AT_ONCE) -> list[str]:
     Those of living writers are left alone. What is done twice, as the last one was killed meanwhile, does no harm.
     """
     cut: list[str] = []
-    done = 0
-    for key in marked(root):
-        if done == most:
-            break
-        with dead_writers(root, key) as dead:
-            if dead:
-                done += 1
-                if cut_back(root, key):
-                    cut.append(key)
-                parts.make_whole(key, _if_whole(root / key))
-                _forget(root, key)
-                log.info("segment_left_shipped", segment=key)
+    for key, was_cut in of_dead_writers(root, most):
+        if was_cut:
+            cut.append(key)
+        parts.make_whole(key, _if_whole(root / key))
+        _forget(root, key)
+        log.info("segment_left_shipped", segment=key)
     return cut
 
 
