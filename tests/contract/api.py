@@ -20,6 +20,7 @@ from shoal.core.access import Permission
 from shoal.core.model import ALL_QUEUES, JobState, Lease, Outcome, Settlement
 from shoal.errors import FetchError
 from shoal.frontier.frontier import Frontier
+from shoal.frontier.scripts import connect
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveWriter, Exchange
 from shoal.store.items import ItemRow
@@ -31,6 +32,7 @@ from shoal.wiring import Platform, redis_urls
 from shoal.worker.delivery import Delivery
 from shoal.worker.result import Result, given_up
 from tests.contract.databases import a_sqlite
+from tests.contract.keyspace import clear
 
 V1 = "/api/v1/"
 PROBLEM = "application/problem+json"
@@ -144,6 +146,13 @@ def a_desk(valkey_url: str, home: Path, database_url: str | None = None, **setti
     finally:
         archive.end()
         platform.close()
+        _forget(chosen)
+
+
+def _forget(settings: Settings) -> None:
+    """The keyspace goes: a server full of other tests' keys takes more than a round or two to look through."""
+    with connect(redis_urls(settings).frontier) as client:
+        clear(client, settings.prefix)
 
 
 def _writer(settings: Settings) -> ArchiveWriter:
