@@ -15,7 +15,7 @@ from shoal import __version__
 from shoal.core.egress import Egress
 from shoal.core.mail import MailServer
 from shoal.core.manners import Manners, read_weights
-from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE, is_for_browser
+from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE, Lane, is_for_browser
 from shoal.core.output import Allowed, Place, read_objects
 from shoal.core.values import RateText
 from shoal.core.webhook import is_address
@@ -266,6 +266,13 @@ class Settings(BaseModel):
     def browser_queues(self) -> tuple[str, ...]:
         """Those of the served queues whose pages are rendered."""
         return tuple(name for name in self.lease_queues if is_for_browser(name))
+
+    @property
+    def slow_sockets(self) -> int | None:
+        """For slow hosts, in one process; None: a worker for these alone has all its sockets for them."""
+        if all(queue.endswith(f".{Lane.SLOW}") for queue in self.lease_queues):
+            return None
+        return max(1, int(self.sockets * self.slow_share))
 
     @property
     def manners(self) -> Manners:

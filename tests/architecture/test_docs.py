@@ -24,6 +24,7 @@ from shoal.api.scrape import MAX_SCRAPED
 from shoal.cli.keys import create as create_key
 from shoal.cli.main import app
 from shoal.control import EDITABLE
+from shoal.core.advice import QueueSample
 from shoal.core.fleet import Load, QueueDepth, WorkerBeat
 from shoal.core.host_status import HostStatus
 from shoal.core.job_status import Counters
@@ -38,6 +39,7 @@ from shoal.frontier.keys import KEYS
 from shoal.frontier.scripts import OPERATIONS, connect
 from shoal.frontier.watch import Watch
 from shoal.settings import SERVED_QUEUES, Settings
+from shoal.staffing import Staffing
 from shoal.store.tables import metadata
 from shoal.wiring import Platform, no_ring, redis_urls
 from tests.documents import MARKS, REPOSITORY, anchors, blocks, documents, links, plain, prose, table
@@ -314,6 +316,9 @@ class StillWatch(Watch):
     def overdue(self) -> dict[str, timedelta]:
         return {"http.high": timedelta(seconds=1)}
 
+    def samples(self, at_most: int = 1) -> list[QueueSample]:
+        return []
+
     def living_jobs(self) -> int:
         return 1
 
@@ -331,7 +336,8 @@ class StillWatch(Watch):
 def test_the_metrics_guide_has_every_metric_with_its_labels() -> None:
     metrics.note("GET", "/", 200, 0.0)
     schedules = metrics.ScheduleFigures(lambda: {"active": 1}, lambda: 1.0)
-    frontier = metrics.FrontierCollector(StillWatch(connect(NOBODY)), 1, lambda: 1.0, schedules, lambda: (1, 1.0))
+    watch, staffing = StillWatch(connect(NOBODY)), Staffing(0)
+    frontier = metrics.FrontierCollector(watch, 1, lambda: 1.0, schedules, lambda: (1, 1.0), staffing.look)
     families = [*metrics.REQUESTS.collect(), *metrics.LATENCY.collect(), *frontier.collect()]
     measured = {
         (family.name + ("_total" if family.type == "counter" else ""), family.type): {

@@ -1,4 +1,4 @@
-"""deploy/kubernetes: names that lead on, pods without rights, probes, budgets, workers by what waits too long."""
+"""deploy/kubernetes: names that lead on, pods without rights, probes, budgets, workers by how many are useful."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import yaml
 
 from shoal.api import auth, server
 from shoal.api.app import make_api
+from shoal.core.advice import HORIZON_S
 from shoal.frontier.frontier import Frontier
 from shoal.settings import SERVED_QUEUES, Settings
 from shoal.wiring import Platform, no_ring, redis_urls
@@ -32,7 +33,7 @@ from tests.conftest import lack
 from tests.documents import REPOSITORY
 
 METADATA = ip_network("169.254.169.254/32")
-OVERDUE_S = 5
+USEFUL = "shoal_workers_useful"
 
 
 def _deployments() -> dict[str, Any]:
@@ -226,40 +227,52 @@ def test_whoever_is_scaled_is_there_and_has_no_number_of_its_own() -> None:
 def test_workers_are_scaled_by_metrics_that_there_are_and_by_the_queues_that_they_serve() -> None:
     for name, scaled in _scaled().items():
         query = _query(scaled)
-        assert set(re.findall(r"\bshoal_\w+", query)) == {"shoal_queue_urls", "shoal_queue_overdue_seconds"}
-        assert set(re.findall(r"\bshoal_\w+", query)) <= documented_metrics()
-        for pattern in re.findall(r'queue=~"([^"]+)"', query):
-            assert {queue for queue in SERVED_QUEUES if re.fullmatch(pattern, queue)} == _queues()[name]
-        assert f"> {OVERDUE_S}" in query
+        assert set(re.findall(r"\bshoal_\w+", query)) == {USEFUL}
+        assert documented_metrics() >= {USEFUL}
+        (pattern,) = re.findall(r'queue=~"([^"]+)"', query)
+        assert {queue for queue in SERVED_QUEUES if re.fullmatch(pattern, queue)} == _queues()[name]
 
 
-def test_prometheus_counts_what_waits_too_long_and_nothing_else(tmp_path: Path) -> None:
-    """Ten URLs in each queue, told by two APIs; the first queue of each worker is late, the others keep up."""
+def test_a_pod_counts_for_as_many_as_it_has_processes() -> None:
+    processes = {each.name: each.settings.processes for each in kubernetes_services() if each.is_worker}
+    for name, scaled in _scaled().items():
+        (trigger,) = scaled["triggers"]
+        assert int(trigger["metadata"]["threshold"]) == processes[name], name
+
+
+def test_pods_come_more_slowly_than_workers_tell_what_they_do_and_go_more_slowly_than_they_come() -> None:
+    for name, scaled in _scaled().items():
+        behavior = scaled["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+        up, down = behavior["scaleUp"], behavior["scaleDown"]
+        assert up["stabilizationWindowSeconds"] >= 2 * scaled["pollingInterval"], name
+        assert all(policy["periodSeconds"] >= HORIZON_S for policy in up["policies"])
+        assert down["stabilizationWindowSeconds"] > up["stabilizationWindowSeconds"]
+
+
+def test_prometheus_adds_up_what_the_queues_of_a_worker_need(tmp_path: Path) -> None:
+    """Two APIs tell the same: a half more than the number of the queue. None tells anything at first."""
     rules: list[dict[str, str]] = []
     checks: list[dict[str, object]] = []
-    late = {sorted(_queues()[name])[0] for name in _scaled()}
+    needs = {queue: number + 0.5 for number, queue in enumerate(SERVED_QUEUES)}
     for name, scaled in _scaled().items():
         rules.append({"record": name.replace("-", ":"), "expr": _query(scaled)})
-        counted = 10.0 * len(late & _queues()[name])
-        checks.append({"expr": name.replace("-", ":"), "eval_time": "5m", "exp_samples": [_sample(name, counted)]})
-    series = [_series(queue, api, queue in late) for queue in SERVED_QUEUES for api in "ab"]
+        needed = sum(needs[queue] for queue in _queues()[name])
+        checks += [_check(name, "0m", 0.0), _check(name, "5m", needed)]
+    series = [
+        {"series": f'{USEFUL}{{queue="{queue}",instance="{api}"}}', "values": f"_ {need}x10"}
+        for queue, need in needs.items()
+        for api in "ab"
+    ]
     (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "scale", "rules": rules}]}))
-    case = {"interval": "1m", "input_series": [each for pair in series for each in pair], "promql_expr_test": checks}
+    case = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
     (tmp_path / "case.yml").write_text(yaml.safe_dump({"rule_files": ["rules.yml"], "tests": [case]}))
     run_promtool("test", "rules", tmp_path / "case.yml")
 
 
-def _sample(name: str, value: float) -> dict[str, object]:
-    return {"labels": f'{{__name__="{name.replace("-", ":")}"}}', "value": value}
-
-
-def _series(queue: str, api: str, is_late: bool) -> list[dict[str, str]]:
-    overdue = OVERDUE_S * 4 if is_late else 1
-    return [
-        {"series": f'shoal_queue_urls{{queue="{queue}",place="queued",instance="{api}"}}', "values": "10x10"},
-        {"series": f'shoal_queue_urls{{queue="{queue}",place="leased",instance="{api}"}}', "values": "99x10"},
-        {"series": f'shoal_queue_overdue_seconds{{queue="{queue}",instance="{api}"}}', "values": f"{overdue}x10"},
-    ]
+def _check(name: str, at: str, value: float) -> dict[str, object]:
+    record = name.replace("-", ":")
+    sample = {"labels": f'{{__name__="{record}"}}', "value": value}
+    return {"expr": record, "eval_time": at, "exp_samples": [sample]}
 
 
 @pytest.mark.parametrize("folder", [BASE, KEDA], ids=lambda folder: folder.name)

@@ -263,7 +263,7 @@ def test_what_is_wrong_with_an_audit_is_named(desk: Desk) -> None:
 
 
 def _beat(desk: Desk, name: str = "one", *queues: str) -> None:
-    beat = WorkerBeat(name, queues or ALL_QUEUES, 2, 1, 7, 120, NOW_MS, "0.1.0", 12, NOW_MS, 1, 3)
+    beat = WorkerBeat(name, queues or ALL_QUEUES, 2, 1, 7, 120, NOW_MS, "0.1.0", 12, NOW_MS, 1, 3, 64, 16, 4, 1.5)
     desk.platform.frontier.heartbeat(beat)
 
 
@@ -284,9 +284,30 @@ def test_workers_show_while_they_live(desk: Desk) -> None:
         "last_progress_at": "2023-11-14T22:13:20.000+00:00",
         "browsers": 1,
         "rendering": 3,
+        "sockets": 64,
+        "pace": 1.5,
     }
     desk.platform.frontier.depart("one")
     assert told(desk.get("workers")) == {"data": []}
+
+
+def test_advice_says_how_many_processes_each_queue_would_keep_busy(desk: Desk) -> None:
+    _beat(desk, "one", "http.high", "http.batch")
+    desk.submit(*(f"{URL}{n}" for n in range(200)), rate=2)
+    advice = told(desk.get("workers/advice"))
+    queues = {row.pop("queue"): row for row in advice["queues"]}
+    assert tuple(queues) == ALL_QUEUES
+    why = "hosts at their limits give 2 pages a second; no work waits for a free worker"
+    assert queues["http.batch"] == {"processes": 2, "busy": 1, "need": 0.02, "useful": 1, "why": why}
+    assert queues["http.slow"] == {"processes": 0, "busy": 0, "need": 0.0, "useful": 0, "why": "nothing waits"}
+    http = {"kind": "http", "processes": 2, "busy": 1, "useful": 1}
+    assert advice["kinds"] == [http, {"kind": "browser", "processes": 0, "busy": 0, "useful": 0}]
+
+
+def test_advice_is_remembered_for_some_seconds(desk: Desk) -> None:
+    before = told(desk.get("workers/advice"))
+    desk.submit(URL)
+    assert told(desk.get("workers/advice")) == before
 
 
 def test_queues_show_what_waits_and_who_serves_them(desk: Desk) -> None:

@@ -73,6 +73,8 @@ def test_metrics_tell_what_is_asked_of_them(desk: Desk) -> None:
     assert found["shoal_history_age_seconds"][0][1] < 60
     overdue = {labels["queue"]: value for labels, value in found["shoal_queue_overdue_seconds"]}
     assert set(overdue) == set(ALL_QUEUES)
+    useful = {labels["queue"]: value for labels, value in found["shoal_workers_useful"]}
+    assert useful == {queue: 0.01 if queue == "http.batch" else 0.0 for queue in ALL_QUEUES}
     ((labels, held),) = found["shoal_host_hold_seconds"]
     assert labels == {"host": "held.example"}
     assert 50 < held <= 60

@@ -45,6 +45,7 @@ from shoal.frontier.sessions import Sessions
 from shoal.frontier.watch import Watch
 from shoal.intake.ids import new_request_id
 from shoal.spans import Span
+from shoal.staffing import Staffing
 from shoal.store.keys import KeyStore
 from shoal.wiring import Platform, redis_urls
 
@@ -104,7 +105,8 @@ def make_api(platform: Platform) -> Flask:
     hub = _hub(platform)
     place = redis_urls(platform.settings).frontier, platform.settings.prefix
     keys, sessions = KeyStore(platform.engine), Sessions.at(*place)
-    app.extensions[EXTENSION] = Api(platform, hub, keys, sessions, Attempts.at(*place))
+    staffing = Staffing(platform.settings.address_parallel)
+    app.extensions[EXTENSION] = Api(platform, hub, keys, sessions, Attempts.at(*place), staffing)
     app.extensions[STOP_STREAMS] = hub.stop
     _install_hooks(app, Guard(keys, platform.frontier, sessions))
     install_handlers(app)

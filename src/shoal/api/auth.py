@@ -87,6 +87,7 @@ RULES: dict[str, Permission | None] = {
     "operations.audit_host": ADMIN,
     "operations.list_proxies": ADMIN,
     "operations.list_workers": ADMIN,
+    "operations.advise_workers": ADMIN,
     "operations.list_queues": READ,
     "operations.show_stats": READ,
     "history.show_job_history": READ,

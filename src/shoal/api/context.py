@@ -19,6 +19,7 @@ from shoal.errors import BadSpec
 from shoal.frontier.attempts import Attempts
 from shoal.frontier.sessions import Sessions
 from shoal.intake.intake import Origin
+from shoal.staffing import Staffing
 from shoal.store.claims import Claim
 from shoal.store.job_rows import JobRow
 from shoal.store.keys import KeyStore
@@ -36,6 +37,7 @@ class Api:
     keys: KeyStore
     sessions: Sessions
     attempts: Attempts
+    staffing: Staffing
 
 
 def api() -> Api:

@@ -10,7 +10,7 @@ from flask import Response
 
 from shoal.api import metrics as measured
 from shoal.api.answers.fleet import Health, Readiness
-from shoal.api.context import answer, platform
+from shoal.api.context import answer, api, platform
 from shoal.api.routes import Routes, stream
 from shoal.errors import ShoalError
 from shoal.frontier.watch import Watch
@@ -51,6 +51,7 @@ def metrics() -> Response:
             parts.history.age_s,
             measured.ScheduleFigures(parts.schedules.store.count_by_state, parts.schedules.runs.lateness_s),
             parts.webhooks.age_of_oldest_s,
+            api().staffing.look,
         )
         body, content_type = measured.render(collector)
     return Response(body, content_type=content_type)

@@ -34,6 +34,7 @@ from shoal.frontier.audit import REPAIRED, RUNS, WEBHOOKS
 from shoal.frontier.counters import OUTAGE
 from shoal.frontier.crew import DRIFTED, REFUSALS
 from shoal.frontier.watch import Watch
+from shoal.staffing import Staff
 from shoal.webhooks.postman import OUTCOMES
 
 HOSTS_LOOKED_AT = 1_000
@@ -90,6 +91,7 @@ class FrontierCollector(Collector):
         history_age: Callable[[], float | None],
         schedules: ScheduleFigures,
         webhooks: Callable[[], tuple[int, float]],
+        staffing: Callable[[Watch], Staff],
     ) -> None:
         self._watch = watch
         self._memory = memory
@@ -99,6 +101,7 @@ class FrontierCollector(Collector):
         self._schedules = schedules
         self._webhooks = webhooks
         """(messages that wait, seconds that the oldest has waited)"""
+        self._staffing = staffing
 
     def collect(self) -> Iterable[Metric]:
         try:
@@ -155,6 +158,10 @@ class FrontierCollector(Collector):
         yield GaugeMetricFamily("shoal_slices_active", "Slices under way", value=sum(beat.active for beat in workers))
         memory = sum(beat.memory_mb for beat in workers) * 1_000_000
         yield GaugeMetricFamily("shoal_workers_memory_bytes", "Memory that workers take", value=memory)
+        useful = GaugeMetricFamily("shoal_workers_useful", "Processes that a queue would keep busy", labels=["queue"])
+        for row in self._staffing(self._watch).queues:
+            useful.add_metric([row.queue], row.need)
+        yield useful
 
     def _history(self) -> Iterator[Metric]:
         try:

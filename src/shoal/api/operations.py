@@ -12,9 +12,9 @@ from flask import Response
 
 from shoal import __version__
 from shoal.api import cursor, present
-from shoal.api.answers.fleet import OverviewView, QueueList, StatsView, WorkerList
+from shoal.api.answers.fleet import AdviceView, OverviewView, QueueList, StatsView, WorkerList
 from shoal.api.answers.hosts import AuditList, HostList, HostView, ProxyList
-from shoal.api.context import answer, platform, tenant, time_ms
+from shoal.api.context import answer, api, platform, tenant, time_ms
 from shoal.api.problems import BadValue
 from shoal.api.routes import Routes
 from shoal.api.schemas import AuditQuery, HostChangeBody, HostPath, HostQuery, ProxyQuery
@@ -129,6 +129,12 @@ def list_proxies(query: ProxyQuery) -> Response:
 def list_workers() -> Response:
     """List the workers that live."""
     return answer({"data": [present.worker(beat) for beat in platform().watch.workers()]})
+
+
+@routes.get("/workers/advice", {200: AdviceView})
+def advise_workers() -> Response:
+    """Say how many worker processes would be useful now, for each queue; at most a few seconds old."""
+    return answer(present.staff(api().staffing.look(platform().watch)))
 
 
 @routes.get("/queues", {200: QueueList})

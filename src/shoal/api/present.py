@@ -14,6 +14,7 @@ from shoal.core.redact import HIDDEN, without_secrets
 from shoal.core.spec import JobSpec
 from shoal.core.trouble import Trouble, explain
 from shoal.hosts import HostReport
+from shoal.staffing import Staff
 from shoal.store.deliveries import Delivery
 from shoal.store.export import ask_record, iso, limit
 from shoal.store.extractions import Progress
@@ -271,4 +272,27 @@ def worker(beat: WorkerBeat) -> dict[str, Any]:
         "last_progress_at": iso(beat.progress_ms) if beat.progress_ms else None,
         "browsers": beat.browsers,
         "rendering": beat.rendering,
+        "sockets": beat.sockets,
+        "pace": beat.pace,
+    }
+
+
+def staff(found: Staff) -> dict[str, Any]:
+    """How many workers would be useful."""
+    return {
+        "queues": [
+            {
+                "queue": row.queue,
+                "processes": row.processes,
+                "busy": row.busy,
+                "need": row.need,
+                "useful": row.useful,
+                "why": row.why,
+            }
+            for row in found.queues
+        ],
+        "kinds": [
+            {"kind": kind.kind, "processes": kind.processes, "busy": kind.busy, "useful": kind.useful}
+            for kind in found.kinds
+        ],
     }

@@ -142,6 +142,7 @@ PANELS: dict[str, tuple[Entry, ...]] = {
             "ops:worker",
             "Join the work: serve queues of the Redis that SHOAL_REDIS_URL names (else of the embedded one).",
         ),
+        Entry("workers", "workers:app", "Look at the workers that live, and how many would be useful."),
         Entry(
             "beat",
             "ops:beat",

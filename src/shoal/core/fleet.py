@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shoal.core.model import Lane, is_for_browser
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerBeat:
@@ -27,6 +29,20 @@ class WorkerBeat:
     """That run now."""
     rendering: int = 0
     """Pages that are in them."""
+    sockets: int = 0
+    """Fetches at once in one process; 0: it does not say."""
+    slow_sockets: int = 0
+    """Of these, for slow hosts."""
+    browser_pages: int = 0
+    """Pages at once in the browser of one process."""
+    pace: float = 0.0
+    """Pages a second of one process while it had hardly a free socket, in the last minute; 0: it always had some."""
+
+    def places(self, queue: str) -> int:
+        """Fetches at once for a queue, in one process."""
+        if is_for_browser(queue):
+            return self.browser_pages
+        return self.slow_sockets if queue.endswith(f".{Lane.SLOW}") else self.sockets
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any, cast
 import orjson
 import redis
 
+from shoal.core.advice import HORIZON, QueueSample, SampledHost
 from shoal.core.fleet import Load, QueueDepth, WorkerBeat
 from shoal.core.host_status import Breaker, Decision, HostStatus
 from shoal.core.job_status import Event
@@ -22,8 +23,11 @@ from shoal.core.trouble import Need, Trouble
 from shoal.frontier.counters import Counters
 from shoal.frontier.scripts import Scripts, connect, translated_errors
 from shoal.frontier.troubles import TroubleBoard
+from shoal.frontier.wire import ms
 
 READ_EVENTS_AT_MOST = 1_000
+SAMPLED_HOSTS = 128
+"""So many are looked at, however many have work."""
 
 
 class Watch:
@@ -80,6 +84,14 @@ class Watch:
         now = seconds * 1000 + micros // 1000
         since = {queue: first[0][1] if first else now for queue, first in zip(ALL_QUEUES, firsts, strict=True)}
         return {queue: timedelta(milliseconds=max(0, now - at)) for queue, at in since.items()}
+
+    def samples(self, at_most: int = SAMPLED_HOSTS) -> list[QueueSample]:
+        """Of each queue some of the hosts that have work and may be asked within the horizon, and what they allow."""
+        found = self._scripts.call("sample", [at_most, ms(HORIZON), *ALL_QUEUES])
+        return [
+            QueueSample(queue, tuple(map(_sampled, lines)), float(retries))
+            for queue, (retries, lines) in zip(ALL_QUEUES, found, strict=True)
+        ]
 
     def living_jobs(self) -> int:
         """How many jobs the frontier knows."""
@@ -203,6 +215,21 @@ class Watch:
 def _beat(saved: dict[str, Any]) -> WorkerBeat:
     saved["queues"] = tuple(saved["queues"])
     return WorkerBeat(**saved)
+
+
+def _sampled(line: str) -> SampledHost:
+    weight, waiting, rate, parallel, latency, state, shared, bucket, address = line.split(" ")
+    return SampledHost(
+        float(weight),
+        int(waiting),
+        float(rate),
+        int(parallel),
+        int(latency),
+        state,
+        shared == "1",
+        bucket,
+        "" if address == "-" else address,
+    )
 
 
 def _flat(entries: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _MARK = struct.Struct("<qd")
-_DEEDS = struct.Struct("<qqqq")
+_DEEDS = struct.Struct("<qqqqqq")
 _SIZE = _MARK.size + _DEEDS.size
 LAPSE_S = 5.0
 """Who has not looked for so long was away himself, perhaps frozen together with those he looks at."""
@@ -33,6 +33,10 @@ class Deeds:
     """That run now."""
     rendering: int = 0
     """Pages that are in them."""
+    full_pages: int = 0
+    """Results delivered by processes that had hardly a free socket."""
+    full_ms: int = 0
+    """For so long they had."""
 
 
 class Mark:
@@ -50,11 +54,12 @@ class Mark:
         """It has nothing to do."""
         _MARK.pack_into(self._memory, self._place, 0, 0.0)
 
-    def note(self, pages: int, browsers: int = 0, rendering: int = 0) -> None:
-        """So many pages more, and what its browser is doing."""
+    def note(self, pages: int, browsers: int = 0, rendering: int = 0, full_ms: int = 0) -> None:
+        """So many pages more, what its browser is doing, and for how long it had hardly a free socket meanwhile."""
         before = Deeds(*_DEEDS.unpack_from(self._memory, self._place + _MARK.size))
         last_ms = time.time_ns() // 1_000_000 if pages else before.last_ms
-        after = (before.pages + pages, last_ms, browsers, rendering)
+        full_pages = before.full_pages + (pages if full_ms else 0)
+        after = (before.pages + pages, last_ms, browsers, rendering, full_pages, before.full_ms + full_ms)
         _DEEDS.pack_into(self._memory, self._place + _MARK.size, *after)
 
 
@@ -83,5 +88,5 @@ class Marks:
     def deeds(self) -> Deeds:
         """Of all processes together, also of those that were in these places before."""
         each = [_DEEDS.unpack_from(self._memory, i * _SIZE + _MARK.size) for i in range(self._processes)]
-        pages, last, browsers, rendering = zip(*each, strict=True)
-        return Deeds(sum(pages), max(last), sum(browsers), sum(rendering))
+        pages, last, browsers, rendering, full_pages, full_ms = zip(*each, strict=True)
+        return Deeds(sum(pages), max(last), sum(browsers), sum(rendering), sum(full_pages), sum(full_ms))

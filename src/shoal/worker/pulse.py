@@ -38,6 +38,7 @@ from shoal.worker.door import Door
 from shoal.worker.doorbell import Doorbell
 from shoal.worker.marks import Deeds
 from shoal.worker.memory import resident_mb
+from shoal.worker.pace import Pace
 from shoal.worker.supervisor import Life
 from shoal.worker.watchdog import Watchdog
 
@@ -95,6 +96,7 @@ class Pulse:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
         self._rung_at = self._told_at = 0.0
+        self._pace = Pace()
 
     def start(self) -> None:
         self._thread.start()
@@ -204,6 +206,10 @@ class Pulse:
             progress_ms=deeds.last_ms,
             browsers=deeds.browsers,
             rendering=deeds.rendering,
+            sockets=self._settings.sockets,
+            slow_sockets=self._settings.slow_sockets or self._settings.sockets,
+            browser_pages=self._settings.browser_pages,
+            pace=round(self._pace.note(time.monotonic(), deeds), 2),
         )
 
     def _is_free(self) -> bool:

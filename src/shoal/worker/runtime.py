@@ -10,6 +10,7 @@ import asyncio
 import os
 import select
 import signal
+import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,7 +20,6 @@ from types import FrameType
 import uvloop
 
 from shoal import spans
-from shoal.core.model import Lane
 from shoal.core.spec import JobSpec
 from shoal.fetch.budget import Budget
 from shoal.fetch.guard import Guard
@@ -132,7 +132,7 @@ class Runtime:
         loop = asyncio.get_running_loop()
         asked.then(lambda: loop.call_soon_threadsafe(run.stop))
         loop.add_reader(self._lifeline.fileno(), lambda: self._cut(run))
-        marking = loop.create_task(self._keep_marking(run.report))
+        marking = loop.create_task(self._keep_marking(run))
         try:
             return await run.run()
         except BaseException:
@@ -143,20 +143,23 @@ class Runtime:
             marking.cancel()
             loop.remove_reader(self._lifeline.fileno())
 
-    async def _keep_marking(self, report: SliceReport) -> None:
-        noted = 0
+    async def _keep_marking(self, run: Slice) -> None:
+        noted, looked_at, was_full = 0, time.monotonic(), False
         try:
             while True:
                 self._mark.make()
-                noted = self._note(report, noted)
+                now, is_full = time.monotonic(), run.is_full
+                full_ms = round((now - looked_at) * 1000) if was_full and is_full else 0
+                noted = self._note(run.report, noted, full_ms)
+                looked_at, was_full = now, is_full
                 await asyncio.sleep(MARK_S)
         finally:
-            self._note(report, noted)
+            self._note(run.report, noted)
 
-    def _note(self, report: SliceReport, noted: int) -> int:
+    def _note(self, report: SliceReport, noted: int, full_ms: int = 0) -> int:
         """What was delivered since the last time, for who looks at this worker."""
         load = self._client.load
-        self._mark.note(report.pages - noted, load.browsers, load.pages)
+        self._mark.note(report.pages - noted, load.browsers, load.pages, full_ms)
         return report.pages
 
     def _cut(self, run: Slice) -> None:
@@ -172,7 +175,7 @@ class Runtime:
             lease_for=settings.lease_for,
             length=timedelta(seconds=settings.slice_seconds),
             grace=timedelta(seconds=settings.grace_seconds),
-            slow_sockets=_slow_sockets(settings),
+            slow_sockets=settings.slow_sockets,
         )
 
     def _make_tools(self) -> SliceTools:
@@ -215,13 +218,6 @@ class Runtime:
     def _context_of(self, job: str) -> JobContext | None:
         row = self._platform.jobs.get(job)
         return None if row is None else JobContext.of(job, row.spec, row.request_id, row.trace, row.tenant)
-
-
-def _slow_sockets(settings: Settings) -> int | None:
-    """A worker for slow hosts alone has all its sockets for them."""
-    if all(queue.endswith(f".{Lane.SLOW}") for queue in settings.lease_queues):
-        return None
-    return max(1, int(settings.sockets * settings.slow_share))
 
 
 class Termination:

@@ -77,6 +77,12 @@ class Slice:
         """What was done so far; it goes on."""
         return self._report
 
+    @property
+    def is_full(self) -> bool:
+        """Has it hardly room for more? Not while it waits for a store."""
+        in_hand = len(self._desk.visits) + self._desk.undelivered
+        return in_hand >= max(1, self._limits.sockets - self._least_batch()) and not self._outages.keep_from_storing
+
     def stop(self) -> None:
         """Lease nothing more, finish what is under way within the grace period."""
         self._sign.put_up()

@@ -22,10 +22,33 @@ class WorkerView(BaseModel):
     last_progress_at: str | None = Field(description="When the last of them was.")
     browsers: int
     rendering: int = Field(description="Pages that are in these browsers now.")
+    sockets: int = Field(description="Fetches at once in one process.")
+    pace: float = Field(description="Pages a second of one process that is full; 0: none was lately.")
 
 
 class WorkerList(BaseModel):
     data: list[WorkerView]
+
+
+class QueueAdviceView(BaseModel):
+    queue: str
+    processes: int = Field(description="That serve it.")
+    busy: int = Field(description="Of these, in a slice for it or for another queue.")
+    need: float = Field(description="Processes that it would keep busy; of several queues, these add up.")
+    useful: int = Field(description="The same as a whole number, for workers that serve nothing else.")
+    why: str
+
+
+class KindAdviceView(BaseModel):
+    kind: Literal["http", "browser"]
+    processes: int
+    busy: int
+    useful: int = Field(description="For all of its queues together.")
+
+
+class AdviceView(BaseModel):
+    queues: list[QueueAdviceView]
+    kinds: list[KindAdviceView]
 
 
 class QueueView(BaseModel):
