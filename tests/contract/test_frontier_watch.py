@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
+import orjson
 import pytest
 import redis
 
@@ -310,6 +311,18 @@ def test_workers_live_from_one_heartbeat_to_the_next(frontier: Frontier, watch: 
     later = replace(BEAT, active=0, slices=18)
     frontier.heartbeat(later)
     assert watch.workers() == [other, later]
+
+
+def test_a_newer_or_older_worker_is_understood(
+    frontier: Frontier, watch: Watch, client: redis.Redis, prefix: str
+) -> None:
+    """While a fleet is brought up to date, some tell more than others know."""
+    frontier.heartbeat(BEAT)
+    told = orjson.loads(cast(str, client.get(f"{prefix}:worker:{BEAT.name}")))
+    client.set(f"{prefix}:worker:{BEAT.name}", orjson.dumps({**told, "mood": "fine"}), ex=60)
+    assert watch.workers() == [BEAT]
+    client.set(f"{prefix}:worker:{BEAT.name}", orjson.dumps({n: v for n, v in told.items() if n != "pace"}), ex=60)
+    assert watch.workers() == [BEAT]
 
 
 def test_worker_that_departs_is_gone_at_once(frontier: Frontier, watch: Watch) -> None:

@@ -213,8 +213,9 @@ class Watch:
 
 
 def _beat(saved: dict[str, Any]) -> WorkerBeat:
+    """A newer worker may tell more than is known here."""
     saved["queues"] = tuple(saved["queues"])
-    return WorkerBeat(**saved)
+    return WorkerBeat(**{name: value for name, value in saved.items() if name in WorkerBeat.__slots__})
 
 
 def _sampled(line: str) -> SampledHost:
