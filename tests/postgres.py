@@ -34,7 +34,7 @@ class Postgres:
     def new_database(self) -> str:
         """The URL of a database without any table."""
         name = f"shoal_{os.getpid()}_{next(_numbers)}"
-        self._run(f"CREATE DATABASE {name}")
+        self.execute(f"CREATE DATABASE {name}")
         return self._url(name)
 
     def copy_database(self, original: str) -> str:
@@ -43,17 +43,18 @@ class Postgres:
         The copies of earlier tests are dropped: hundreds of them would take longer to remove than to make.
         """
         name = f"shoal_{os.getpid()}_{next(_numbers)}"
-        self._run(f"CREATE DATABASE {name} TEMPLATE {sa.make_url(original).database}")
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {sa.make_url(original).database}")
         _copies.append(name)
         if len(_copies) > COPIES_KEPT:
-            self._run(f"DROP DATABASE IF EXISTS {_copies.popleft()} WITH (FORCE)")
+            self.execute(f"DROP DATABASE IF EXISTS {_copies.popleft()} WITH (FORCE)")
         return self._url(name)
 
     def hurry(self) -> None:
         """Never wait for the disk."""
-        self._run(*(f"ALTER SYSTEM SET {setting} = off" for setting in _HASTE), "SELECT pg_reload_conf()")
+        self.execute(*(f"ALTER SYSTEM SET {setting} = off" for setting in _HASTE), "SELECT pg_reload_conf()")
 
-    def _run(self, *statements: str) -> None:
+    def execute(self, *statements: str) -> None:
+        """As its owner, each on its own."""
         admin = sa.create_engine(
             sa.make_url(self.uri).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
         )

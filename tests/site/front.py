@@ -42,7 +42,8 @@ class Front:
         tenant.in_flight += 1
         site, hits = tenant.site, tenant.counts[target]
         reply = site.heed(target, hits, headers) if isinstance(site, Heeding) else site.respond(target, hits)
-        self.log.record(Hit(monotonic(), host, target, reply.status, tenant.in_flight))
+        agent = headers.get("user-agent", "")
+        self.log.record(Hit(monotonic(), host, target, reply.status, tenant.in_flight, agent))
         return tenant, reply
 
     def count(self, target: str) -> int:

@@ -22,6 +22,7 @@ class Hit:
     target: str
     status: int
     in_flight: int  # unanswered requests for the same host at that moment, this one included
+    agent: str = ""  # User-Agent
 
 
 class HitLog:

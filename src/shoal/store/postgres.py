@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 import psycopg
 import sqlalchemy as sa
-from psycopg import pq
+from psycopg import pq, sql
 from psycopg.abc import PQGen
 from psycopg.conninfo import make_conninfo
 
@@ -36,6 +36,20 @@ LIMITS: dict[str, int] = {
 PROGRAM = f"shoal {__version__}"
 """What connections are called in `pg_stat_activity`."""
 PREPARE = "prepare_threshold"
+THEIR_LIMITS: dict[str, int] = {
+    "tcp_keepalives_idle": 3,
+    "tcp_keepalives_interval": 2,
+    "tcp_keepalives_count": 3,
+    "tcp_user_timeout": 6_000,
+}
+"""For the server's end. Left to itself, it keeps a transaction of a machine that has lost its power or its network for
+hours, and whoever wants the same locks waits. Theirs are shorter than ours: nobody else waits for ours."""
+_SET_THEIRS = sql.SQL("SELECT {}").format(
+    sql.SQL(", ").join(
+        sql.SQL("set_config({}, {}, false)").format(name, str(value)) for name, value in THEIR_LIMITS.items()
+    )
+)
+"""Not as options of the connection: some poolers refuse these."""
 _FULL = ("too many clients", "connection slots are reserved")
 """libpq keeps the code of a refusal to itself, and has but its text."""
 _LOOK = "SELECT pg_backend_pid(), (SELECT state FROM pg_stat_activity WHERE pid = %s)"
@@ -103,7 +117,11 @@ def driver_url(url: sa.URL) -> sa.URL:
 
 def connect(_dialect: object, _record: object, args: list[Any], parameters: dict[str, Any]) -> PatientConnection:
     """A new connection, for SQLAlchemy's event of this name; what the URL says is stronger than our limits."""
-    return PatientConnection.connect(*args, **{**LIMITS, "application_name": PROGRAM, **_read(parameters)})
+    connection = PatientConnection.connect(*args, **{**LIMITS, "application_name": PROGRAM, **_read(parameters)})
+    connection.autocommit = True
+    connection.execute(_SET_THEIRS)
+    connection.autocommit = False
+    return connection
 
 
 def _read(parameters: dict[str, Any]) -> dict[str, Any]:
