@@ -75,9 +75,9 @@ def running_postgres() -> Generator[Postgres]:
 
 
 @contextmanager
-def own_server() -> Generator[Any]:
+def own_server(within: Path | None = None) -> Generator[Any]:
     """A fresh one, as its wheel has it; as root it runs as a user of its own, who must be able to reach its folder."""
-    folder = Path(tempfile.mkdtemp(prefix="shoal-postgres-"))
+    folder = Path(tempfile.mkdtemp(prefix="shoal-postgres-", dir=within))
     folder.chmod(0o755)
     with warnings.catch_warnings():  # on import it looks for a place for its lock file, and says which it took
         warnings.simplefilter("ignore")

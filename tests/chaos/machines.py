@@ -120,7 +120,7 @@ def machines(
     folder: Path, lease_s: float, sockets: int, *, hosts: int, pages: int, submitted: int
 ) -> Generator[Machines]:
     """Three workers with so many sockets each, ready for jobs."""
-    with own_server() as database, a_network(folder, HOSTS, {"target": host_names(hosts)}) as network:
+    with own_server(folder) as database, a_network(folder, HOSTS, {"target": host_names(hosts)}) as network:
         plugged = {name: network.plug_in(name) for name in ("redis", "database", "api", "target", "desk")}
         redis_url = _start_redis(plugged["redis"], folder)
         database_url = move_postgres(database, plugged["database"], "shoal", PASSWORD)

@@ -25,8 +25,8 @@ PARALLEL = 2
 SOCKETS = 32 if LONG else 8
 """Of a worker: one alone would not do, or it might take everything, and the others have nothing to lose."""
 LEASE_S = 4.0
-JITTER_S = 0.5
-"""A request may arrive so much later than it was let go."""
+JITTER_S = 1.0
+"""A request may arrive so much later than it was let go: the first ones of a worker on a busy machine do."""
 PATIENCE = timedelta(seconds=120)
 POLL_S = 0.02
 MAP = site_map(NAMES, PAGES, SUBMITTED)

@@ -32,7 +32,7 @@ NOTICED_WITHIN = timedelta(seconds=30)
 
 def test_a_transaction_of_a_lost_host_is_undone_and_keeps_nobody_waiting_for_long(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
-    with own_server() as server, a_network(tmp_path, ("database", "worker"), {}) as network:
+    with own_server(tmp_path) as server, a_network(tmp_path, ("database", "worker"), {}) as network:
         local = move_postgres(server, network.plug_in("database"), "shoal", PASSWORD)
         worker = network.plug_in("worker")
         url = f"postgresql://shoal:{PASSWORD}@database/shoal"
