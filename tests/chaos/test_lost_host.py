@@ -26,7 +26,7 @@ with open_database(sys.argv[1]).begin() as connection:
 """
 """It has changed a row, and will neither keep nor undo that."""
 SOON = timedelta(seconds=30)
-NOTICED_WITHIN = timedelta(seconds=30)
+NOTICED_WITHIN = timedelta(seconds=15)
 """Kernels left to themselves wait for two hours before they ask."""
 
 
