@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from shoal.settings import Settings
 from tests.fleets import CHOSEN, chosen_variables
 from tests.forks import forks, mark_of
 from tests.guards import HERE
@@ -23,7 +24,7 @@ from tests.waiting import wait_until
 
 REPOSITORY = Path(__file__).parent.parent
 COMMAND_S = 120.0
-SERVICES = ("SHOAL_REDIS_URL", "SHOAL_BROKER_URL", "SHOAL_DATABASE_URL")
+SERVICES = ("SHOAL_REDIS_URL", "SHOAL_BROKER_URL", "SHOAL_DATABASE_URL", "SHOAL_ARCHIVE_URL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,12 @@ class Shoal:
         if CHOSEN == "embedded" or any(name in dict(self.extra) for name in SERVICES):
             return {}
         return chosen_variables(self.home)
+
+    @property
+    def settings(self) -> Settings:
+        """As its commands read them."""
+        given = {name: self.environment.get(f"SHOAL_{name.upper()}") for name in Settings.model_fields}
+        return Settings.model_validate({name: value for name, value in given.items() if value})
 
     def run(self, *args: str, stdin: str = "", timeout_s: float = COMMAND_S) -> Done:
         """A command to its end; where variables of Python itself are set, in a Python that has read them."""

@@ -1,4 +1,4 @@
-"""The fleets that Shoal is tested on: which database, Redis and broker. Servers start when they are first wanted.
+"""The fleets that Shoal is tested on: database, archive, Redis and broker. Servers start when they are first wanted.
 
 `make fleet FLEET=rabbitmq` runs the acceptance tests on another one than the embedded server; tests that
 name their own services keep them.
@@ -24,6 +24,7 @@ from shoal.guardian import die_with_parent
 from tests.documents import blocks
 from tests.postgres import Postgres, running_postgres
 from tests.rabbitmq import Installed, RabbitMQ, running_rabbitmq
+from tests.s3 import S3, running_s3
 from tests.sentinels import Access, Family, running_sentinels
 from tests.servers import redis as redis_server
 from tests.waiting import wait_until
@@ -106,12 +107,14 @@ class Services:
         self._stack.close()
 
     def fleet(self, name: str) -> Fleet:
-        """A share for another home. Where archives are in an object store, its setting is added here."""
+        """A share for another home."""
         database = 3 * (next(self._numbers) % HOMES)
         if name == "postgres":
             variables = {
                 "SHOAL_DATABASE_URL": self.postgres.new_database(),
                 "SHOAL_REDIS_URL": self.redis.url(database),
+                "SHOAL_ARCHIVE_URL": f"s3://{self.s3.new_bucket()}/archive",
+                **self.s3.environment,
             }
             return Fleet(name, variables, self.redis.restart)
         if name == "sentinel":
@@ -139,6 +142,10 @@ class Services:
         server = self._stack.enter_context(running_postgres())
         server.hurry()
         return server
+
+    @cached_property
+    def s3(self) -> S3:
+        return self._stack.enter_context(running_s3())
 
     @cached_property
     def redis(self) -> GuardedRedis:
@@ -170,8 +177,10 @@ def services() -> Services:
 
 @cache
 def chosen_variables(home: Path) -> Mapping[str, str]:
-    """What `SHOAL_TEST_FLEET` gives to this home."""
-    return services().fleet(CHOSEN).variables if CHOSEN != "embedded" else {}
+    """What `SHOAL_TEST_FLEET` gives to this home; what leads to its object store, to this process as well."""
+    variables = services().fleet(CHOSEN).variables
+    os.environ.update({name: value for name, value in variables.items() if name.startswith("AWS_")})
+    return variables
 
 
 def _redis_binary() -> str:

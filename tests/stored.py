@@ -13,7 +13,7 @@ from tests.command import Shoal
 
 def page_rows(shoal: Shoal, job: str) -> list[PageRow]:
     """The pages of a job, as they stand in the database."""
-    engine = open_database(f"sqlite:///{shoal.home / 'shoal.db'}")
+    engine = open_database(shoal.settings.sql_url)
     try:
         return list(PageStore(engine).pages(job))
     finally:

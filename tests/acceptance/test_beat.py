@@ -124,7 +124,7 @@ def test_ctrl_c_ends_a_beat(shoal: Shoal) -> None:
 def test_a_control_worker_does_the_housekeeping_shows_itself_and_says_good_bye(shoal: Shoal) -> None:
     job = shoal.run("crawl", "http://127.0.0.1:9/", "--detach").out.strip()
     shoal.run("cancel", job)
-    engine = open_database(f"sqlite:///{shoal.home / 'shoal.db'}")
+    engine = open_database(shoal.settings.sql_url)
     jobs = JobStore(engine)
     jobs.give_up(job, at_ms=1)
     with _control(shoal) as control, shoal.running("worker", "--queues", "control", "--beat") as worker:

@@ -14,10 +14,8 @@ import pytest
 
 from shoal.core.explanation import Explanation, Verdict
 from shoal.core.spec import read_spec
-from shoal.settings import Settings
 from shoal.wiring import Platform, open_platform
 from tests.command import REPOSITORY, Shoal, a_home
-from tests.guards import HERE
 from tests.site.bookshop import Bookshop
 from tests.site.gazette import Gazette
 from tests.site.generated import StatusSite
@@ -157,8 +155,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Generator[World]:
     folder: Path = tmp_path_factory.mktemp("explain")
     with ExitStack() as stack:
         shoal = replace(stack.enter_context(a_home(folder)), extra=ENVIRONMENT)
-        settings = Settings(home=shoal.home, egress_allow=HERE, spiders=SPIDERS)
-        platform = stack.enter_context(open_platform(settings, rings=False))
+        platform = stack.enter_context(open_platform(shoal.settings, rings=False))
         site = stack.enter_context(serve(StatusSite(SITE), HOSTS))
         gazette = stack.enter_context(serve(Gazette()))
         shop = stack.enter_context(serve(Bookshop(slow_seconds=0.1)))

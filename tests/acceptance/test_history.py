@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from shoal.core.history import Point
-from shoal.settings import Settings
 from shoal.wiring import open_platform
 from tests.acceptance.test_up import SOON, ask, running_up
 from tests.command import Shoal
@@ -26,7 +25,7 @@ def test_a_crawl_in_the_foreground_has_a_history_that_adds_up_to_its_sums(shoal:
             "crawl", site.url, "--rate", "7", "--parallel", "4", "--no-robots", "--field", "title=h1", "--json"
         )
     assert done.code == 0, done.err
-    with open_platform(Settings(home=shoal.home), rings=False) as platform:
+    with open_platform(shoal.settings, rings=False) as platform:
         (row,) = platform.control.jobs()
         points = platform.history.job(row, None, None, 1_000).points
         fleet = platform.history.fleet(None, None, 1_000).points

@@ -12,7 +12,6 @@ import psutil
 import pytest
 import yaml
 
-from shoal.settings import Settings
 from shoal.wiring import open_platform
 from tests.command import Shoal, a_home
 from tests.long import LONG
@@ -39,7 +38,7 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, Any
         shoal = Shoal(home.home, (("SHOAL_EGRESS_ALLOW", "127.0.0.0/8"),))
         with (
             shoal.running("worker", "--concurrency", "1"),
-            open_platform(Settings.model_validate({"home": shoal.home})) as platform,
+            open_platform(shoal.settings) as platform,
         ):
             job = _submit(shoal, site, folder)
             wait_until(lambda: platform.control.status(job).state.ended, within=PATIENCE)

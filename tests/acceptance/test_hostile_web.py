@@ -17,7 +17,6 @@ import pytest
 import yaml
 
 from shoal.core.job_status import JobStatus
-from shoal.settings import Settings
 from shoal.wiring import Platform, open_platform
 from tests.command import Shoal, a_home
 from tests.site.generated import LinkedSite, page_target
@@ -107,7 +106,7 @@ def crawls(tmp_path_factory: pytest.TempPathFactory) -> Generator[Crawls]:
         shoal = Shoal(home.home, tuple(variables.items()))
         with (
             shoal.running("worker", "--concurrency", "2"),
-            open_platform(Settings.model_validate({"home": shoal.home})) as platform,
+            open_platform(shoal.settings) as platform,
         ):
             made = Crawls(site, shoal, platform, folder)
             _submit_all(made)

@@ -36,7 +36,7 @@ def _listed(shoal: Shoal, *args: str) -> list[dict[str, Any]]:
 
 def _write(shoal: Shoal, asks: Iterable[Ask]) -> None:
     shoal.home.mkdir(exist_ok=True)
-    engine = open_database(f"sqlite:///{shoal.home / 'shoal.db'}")
+    engine = open_database(shoal.settings.sql_url)
     PageStore(engine).write([], [], [], list(asks))
     engine.dispose()
 
@@ -119,7 +119,7 @@ def test_the_file_of_hosts_is_shown_beside_what_was_set(shoal: Shoal, tmp_path: 
 @pytest.mark.embedded
 def test_a_host_without_a_robots_txt_is_said_to_have_none(shoal: Shoal) -> None:
     shoal.run("hosts", "set", "shop.example", "--rate", "1")
-    engine = open_database(f"sqlite:///{shoal.home / 'shoal.db'}")
+    engine = open_database(shoal.settings.sql_url)
     try:
         for scheme, status, body in (("http", 404, b""), ("https", 200, ROBOTS)):
             copy = RobotsCopy(f"{scheme}://shop.example", status, version_of(body), NOON, NOON + 1, body)

@@ -30,7 +30,7 @@ def _made(done: Done) -> str:
 
 
 def _principal(shoal: Shoal, key: str) -> Principal | None:
-    engine = open_database(f"sqlite:///{shoal.home / 'shoal.db'}")
+    engine = open_database(shoal.settings.sql_url)
     try:
         return KeyStore(engine).principal(key)
     finally:
@@ -45,7 +45,7 @@ def _listed(shoal: Shoal) -> list[dict[str, Any]]:
 
 def _with_prefix(shoal: Shoal, prefix: str) -> None:
     """A key in the database whose prefix is known beforehand."""
-    engine = open_database(f"sqlite:///{shoal.home / 'shoal.db'}")
+    engine = open_database(shoal.settings.sql_url)
     with engine.begin() as connection:
         connection.exec_driver_sql(
             "INSERT INTO api_keys (prefix, digest, label, tenant, scopes, rate, created_ms)"

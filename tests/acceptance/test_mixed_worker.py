@@ -18,7 +18,7 @@ def test_housekeeping_goes_on_while_every_process_is_in_a_long_slice(shoal: Shoa
     given_up = shoal.run("crawl", "http://127.0.0.1:9/", "--detach").out.strip()
     shoal.run("cancel", given_up)
     hurried = Shoal(shoal.home, (("SHOAL_GRACE_SECONDS", "1"),))
-    engine = open_database(f"sqlite:///{shoal.home / 'shoal.db'}")
+    engine = open_database(shoal.settings.sql_url)
     jobs = JobStore(engine)
     with serve(SlowSite(delay=90, pages=3)) as site, hurried.running("worker", "--beat") as worker:
         job = shoal.run("crawl", site.url, "--no-robots", "--timeout", "120", "--detach").out.strip()

@@ -24,10 +24,8 @@ from shoal.core.model import Lane
 from shoal.core.spec import read_spec
 from shoal.frontier.host_change import HostChange
 from shoal.intake.intake import Origin
-from shoal.settings import Settings
 from shoal.wiring import Platform, open_platform
 from tests.command import Shoal, a_home
-from tests.guards import HERE
 from tests.site.generated import StatusSite
 from tests.site.hits import Hit
 from tests.site.reply import Reply, page
@@ -73,7 +71,7 @@ def _a_crew(folder: Path, processes: int = 2, **settings: str) -> Generator[Crew
         variables = tuple((f"SHOAL_{name.upper()}", value) for name, value in settings.items())
         shoal = Shoal(home.home, variables)
         with (
-            open_platform(Settings.model_validate({"home": shoal.home, "egress_allow": HERE, **settings})) as platform,
+            open_platform(shoal.settings) as platform,
             shoal.running("worker", "--concurrency", str(processes)),
         ):
             yield Crew(platform)

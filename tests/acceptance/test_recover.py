@@ -51,7 +51,7 @@ def test_a_rebuild_tells_people_and_programs_in_the_same_words(half_done: tuple[
 
 def _store_many(shoal: Shoal, job: str) -> None:
     """So many rows that their rebuild takes seconds."""
-    engine = open_database(f"sqlite:///{shoal.home / 'shoal.db'}")
+    engine = open_database(shoal.settings.sql_url)
     rows = [
         PageRow(job, number, f"http://127.0.0.1:9/{number}", "127.0.0.1:9", 200, 1, 0, "text/plain", "", 1, 1.0, 1)
         for number in range(40_000)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Generator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from tests.site.bookshop import Bookshop
 from tests.site.catalogue import SHELF
 from tests.site.server import Server, serve
 from tests.site.words import CATEGORIES
+from tests.stored import page_rows
 
 EXAMPLE = REPOSITORY / "examples" / "books_spider.py"
 FAST = ("--rate", "unlimited", "--drop-tracking", "--retries", "0", "--no-robots", "--json", "--quiet")
@@ -112,9 +111,8 @@ def test_a_page_on_which_a_spider_fails_is_stored_with_the_reason_and_no_worker_
     assert shop.items(done) == []
     (page,) = shop.shoal.run("results", done.json["job"], "--pages").records
     assert page["status"] == 200
-    with closing(sqlite3.connect(shop.shoal.home / "shoal.db")) as database:
-        ((notes,),) = database.execute("SELECT notes FROM pages WHERE job = ?", (done.json["job"],))
-    assert said in json.loads(notes)["spider_failed"]
+    (stored,) = page_rows(shop.shoal, done.json["job"])
+    assert said in (stored.notes or {})["spider_failed"]
 
 
 def test_a_spider_that_yields_for_ever_is_cut_short_and_one_that_prints_disturbs_nobody(shop: Shop) -> None:

@@ -47,6 +47,29 @@ def _called(node: ast.AST) -> str:
     return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
 
 
+def test_threads_that_use_an_object_store_first_at_the_same_time_find_its_library_whole() -> None:
+    """It is broken for the second of two threads that import its parts, unless they wait for a module of ours."""
+    importers = {
+        name
+        for name, tree in _files()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and not _is_for_types(tree, node)
+        and "obstore" in _imported(node)
+    }
+    assert importers == {"store/obstore_whole.py"}
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> set[str]:
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+    return {name.partition(".")[0] for name in names}
+
+
+def _is_for_types(tree: ast.Module, node: ast.stmt) -> bool:
+    guards = [each for each in tree.body if isinstance(each, ast.If) and ast.unparse(each.test) == "TYPE_CHECKING"]
+    return any(node in guard.body for guard in guards)
+
+
 def test_every_module_says_what_it_is() -> None:
     assert [name for name, tree in _files() if not ast.get_docstring(tree)] == []
 

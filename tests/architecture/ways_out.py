@@ -104,7 +104,7 @@ HARMLESS_PARTS = frozenset(
     }
 )
 """Parts of other modules that make none."""
-HARMFUL_PARTS = frozenset({"logging.handlers", "concurrent.futures.process"})
+HARMFUL_PARTS = frozenset({"logging.handlers", "concurrent.futures.process", "shoal.store.obstore_whole"})
 """Parts that do, of modules that do not."""
 NAMES = frozenset(
     {

@@ -21,13 +21,13 @@ class Bucket:
             self._store = open_object_store(place)
 
     def put_file(self, name: str, file: Path) -> None:
-        import obstore
+        from shoal.store.obstore_whole import obstore
 
         with self._translated():
             obstore.put(self._store, self._key(name), file, chunk_size=MULTIPART_BYTES, max_concurrency=AT_ONCE)
 
     def get(self, name: str) -> tuple[bytes, str] | None:
-        import obstore
+        from shoal.store.obstore_whole import obstore
 
         with self._translated():
             try:
@@ -39,7 +39,7 @@ class Bucket:
             return bytes(found.bytes()), found.meta["e_tag"] or ""
 
     def size(self, name: str) -> int | None:
-        import obstore
+        from shoal.store.obstore_whole import obstore
 
         with self._translated():
             try:
@@ -48,21 +48,20 @@ class Bucket:
                 return None
 
     def swap(self, name: str, content: bytes, mark: str | None) -> bool:
-        import obstore
-        from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
+        from shoal.store.obstore_whole import exceptions, obstore
 
         with self._translated():
             try:
                 mode = "create" if mark is None else {"e_tag": mark}
                 obstore.put(self._store, self._key(name), content, mode=mode)  # pyright: ignore[reportArgumentType]
-            except (AlreadyExistsError, PreconditionError):
+            except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
                 return False
-            except (NotSupportedError, NotImplementedError):  # a store that knows no conditions: the last one wins
+            except (exceptions.NotSupportedError, NotImplementedError):  # it knows no conditions: the last one wins
                 obstore.put(self._store, self._key(name), content)
             return True
 
     def remove_run(self, run: str) -> None:
-        import obstore
+        from shoal.store.obstore_whole import obstore
 
         prefix = self._key(run) + "/"
         with self._translated():
@@ -77,10 +76,10 @@ class Bucket:
     @contextmanager
     def _translated(self) -> Generator[None]:
         """What the store says is for people, in one line, without what may be a secret."""
-        from obstore.exceptions import BaseError
+        from shoal.store.obstore_whole import exceptions
 
         try:
             yield
-        except (BaseError, OSError, ValueError) as exc:
+        except (exceptions.BaseError, OSError, ValueError) as exc:
             hint = "see that the bucket exists, and that the environment has credentials that may write to it"
             raise PlaceUnavailable(f"cannot use {self._place}: {said(exc)}; {hint}") from exc

@@ -33,7 +33,7 @@ def open_object_store(place: Place, *, hasty: bool = False) -> ObjectStore:
     _users.add(os.getpid())
     if _users != {os.getpid()}:
         raise OSError("this process was forked from one that had used the object store")
-    from obstore.store import from_url
+    from shoal.store.obstore_whole import from_url
 
     return from_url(
         place.root,

@@ -41,7 +41,7 @@ class Objects:
 
     def put(self, name: str, content: bytes | Iterable[bytes]) -> None:
         """Write an object in one step; what comes piece by piece is sent in parts."""
-        import obstore
+        from shoal.store.obstore_whole import obstore
 
         with self._translated():
             if isinstance(content, bytes):
@@ -51,15 +51,14 @@ class Objects:
 
     def put_file(self, name: str, file: Path) -> None:
         """Likewise, from a file: a large one in parts."""
-        import obstore
+        from shoal.store.obstore_whole import obstore
 
         with self._translated():
             obstore.put(self._store, self._key(name), file, chunk_size=MULTIPART_BYTES, max_concurrency=AT_ONCE)
 
     def get(self, name: str, start: int, end: int) -> bytes | None:
         """Bytes from `start` to before `end`, as far as the object goes; None when there is none."""
-        import obstore
-        from obstore.exceptions import GenericError
+        from shoal.store.obstore_whole import exceptions, obstore
 
         with self._translated():
             try:
@@ -68,7 +67,7 @@ class Objects:
                 if any(word in str(exc) for word in _NO_BUCKET):
                     raise
                 return None
-            except GenericError as exc:
+            except exceptions.GenericError as exc:
                 if any(word in str(exc) for word in _OUT_OF_RANGE):
                     return b""
                 raise
@@ -76,7 +75,7 @@ class Objects:
 
     def look(self, name: str) -> Found | None:
         """Size and time of an object; None when there is none."""
-        import obstore
+        from shoal.store.obstore_whole import obstore
 
         with self._translated():
             try:
@@ -87,7 +86,7 @@ class Objects:
 
     def listed(self, folder: str, after: str = "") -> Iterator[Found]:
         """Objects of a folder and of those in it, by name; from behind the name `after` on."""
-        import obstore
+        from shoal.store.obstore_whole import obstore
 
         offset = self._key(after) if after else None
         with self._translated():
@@ -104,7 +103,7 @@ class Objects:
 
     def folders(self, folder: str) -> list[str]:
         """Names of the folders in a folder."""
-        import obstore
+        from shoal.store.obstore_whole import obstore
 
         with self._translated():
             found = cast(Any, obstore).list_with_delimiter(self._store, prefix=self._key(folder) or None)
@@ -112,7 +111,7 @@ class Objects:
 
     def remove(self, names: Sequence[str]) -> None:
         """Delete objects, many with one call; one that is gone is no trouble."""
-        import obstore
+        from shoal.store.obstore_whole import obstore
 
         with self._translated():
             for start in range(0, len(names), REMOVED_AT_ONCE):
@@ -130,7 +129,7 @@ class Objects:
 
     def ping(self) -> None:
         """Raises ArchiveUnavailable when the store cannot be asked, within a few seconds."""
-        import obstore
+        from shoal.store.obstore_whole import obstore
 
         with self._translated():
             try:
@@ -170,9 +169,9 @@ class Objects:
 
     @contextmanager
     def _translated(self) -> Generator[None]:
-        from obstore.exceptions import BaseError
+        from shoal.store.obstore_whole import exceptions
 
         try:
             yield
-        except (BaseError, OSError, ValueError) as exc:
+        except (exceptions.BaseError, OSError, ValueError) as exc:
             raise ArchiveUnavailable(f"cannot use the archive at {self.place}: {said(exc)}; {_HINT}") from exc
