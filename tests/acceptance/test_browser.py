@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -27,7 +28,7 @@ from tests.site.reply import page
 from tests.site.server import serve
 from tests.site.shop import PAGES as LISTS
 from tests.site.shop import Shop
-from tests.stored import events_in, log_events, page_rows
+from tests.stored import events_in, log_events, page_rows, segments
 from tests.trees import watched
 from tests.waiting import wait_until
 
@@ -91,11 +92,10 @@ def _check_captures(shoal: Shoal, job: str, url: str) -> None:
 def _check_archive(shoal: Shoal, job: str, url: str) -> None:
     """By a reader that is not ours."""
     found = list[tuple[str, str, bytes]]()
-    for segment in sorted((shoal.home / "archive" / job).glob("*.warc.gz")):
-        with segment.open("rb") as file:
-            for record in cast(Any, ArchiveIterator)(file):
-                where = record.rec_headers.get_header("WARC-Target-URI") or ""
-                found.append((record.rec_type, where, record.content_stream().read()))
+    for segment in segments(shoal, job):
+        for record in cast(Any, ArchiveIterator)(io.BytesIO(segment)):
+            where = record.rec_headers.get_header("WARC-Target-URI") or ""
+            found.append((record.rec_type, where, record.content_stream().read()))
     kept = {(kind, where): body for kind, where, body in found}
     assert b'<ul id="list"></ul>' in kept["response", url]
     assert b'class="product"' in kept["conversion", url]

@@ -59,6 +59,7 @@ def _each(check: Callable[..., None], shown: Iterable[Page], *more: Any) -> None
         check(each, *more)
 
 
+@pytest.mark.embedded
 def test_what_goes_away_is_told_and_comes_back_by_itself(shoal: Shoal, browser_path: str) -> None:
     key = shoal.run("keys", "create", "--scope", "admin", "--label", "test", "--json").json["key"]
     few = replace(shoal, extra=(("SHOAL_API_THREADS", ONE_LISTENER),))

@@ -105,7 +105,9 @@ def _write_files(reader: Reader) -> None:
 def _each(language: str, mark: str = RUN) -> Any:
     found = marked_blocks(language, mark)
     assert found, f"no block of {language} has the mark {mark}"
-    return pytest.mark.parametrize("block", found, ids=lambda block: block.place)
+    in_folders = {block.place for block in found if "archive_path" in block.text}  # and not in an object store
+    blocks = [pytest.param(block, marks=[pytest.mark.embedded] * (block.place in in_folders)) for block in found]
+    return pytest.mark.parametrize("block", blocks, ids=[block.place for block in found])
 
 
 @_each("sh")

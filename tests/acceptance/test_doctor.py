@@ -115,6 +115,7 @@ def test_an_installation_that_is_well_is_called_so_and_left_as_it_is(beside: Sho
         assert client.info("keyspace") == {}
 
 
+@pytest.mark.embedded
 def test_a_new_home_is_well_and_no_redis_is_started_for_the_look(shoal: Shoal) -> None:
     done = shoal.run("doctor", HERE, "--all")
     assert (done.code, done.err) == (0, "")
@@ -191,6 +192,7 @@ def test_a_redis_that_is_not_there_is_told_once(shoal: Shoal) -> None:
     assert finding["mend"] == mend
 
 
+@pytest.mark.embedded
 def test_an_embedded_redis_that_is_frozen_is_told_with_its_process(shoal: Shoal) -> None:
     hold = hold_embedded(shoal.home)
     server = psutil.Process(server_process(shoal.home))
@@ -421,6 +423,7 @@ def _execute(path: Path, statement: str) -> None:
     database.close()
 
 
+@pytest.mark.embedded
 def test_a_schema_of_another_version_is_told(shoal: Shoal) -> None:
     path = _database(shoal)
     _execute(path, "UPDATE alembic_version SET version_num = '0002'")
@@ -431,6 +434,7 @@ def test_a_schema_of_another_version_is_told(shoal: Shoal) -> None:
     assert found(shoal, "database_not_ours")["mend"].startswith("export SHOAL_DATABASE_URL=")
 
 
+@pytest.mark.embedded
 def test_a_database_that_is_locked_or_none_is_told(shoal: Shoal) -> None:
     path = _database(shoal)
     holder = sqlite3.connect(path, isolation_level=None)
@@ -471,6 +475,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
         assert found(Shoal(disk / "home"), "disk_full")["mend"] == "shoal prune --older-than 30d"
 
 
+@pytest.mark.embedded
 def test_an_archive_that_is_gone_or_shared_or_no_folder_is_told(shoal: Shoal) -> None:
     path = _database(shoal)
     texts, numbers = ("job", "url", "host", "content_type", "charset"), ("status", "depth", "attempt", "size")
@@ -518,6 +523,7 @@ def test_a_host_that_is_not_found_or_closed_is_told(shoal: Shoal) -> None:
     assert finding["mend"] == "unset SHOAL_EGRESS_ALLOW"
 
 
+@pytest.mark.embedded
 def test_an_api_beyond_this_machine_without_a_key_is_told(shoal: Shoal) -> None:
     _database(shoal)
     finding = found(shoal, "api_exposed", SHOAL_API_HOST="0.0.0.0")

@@ -19,6 +19,8 @@ from tests.site.generated import LinkedSite
 from tests.site.server import serve
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.embedded
+
 
 def _value(hold: Hold, value: str | None = None) -> str | None:
     client = connect(hold.url)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.command import Shoal
 from tests.site.server import Server
+from tests.stored import read_archived
 
 FIRST = ("--field", "title=h1")
 SECOND = ("--field", "title=h1", "--field", "tags[]=.tag", "--field", "home=a@href")
@@ -69,8 +70,7 @@ def _compare(shoal: Shoal, job: str) -> None:
 def _trace(shoal: Shoal, job: str) -> None:
     first = shoal.run("results", job, "--lineage").records[0]
     assert (first["_version"], first["_attempt"]) == ("v2", 0)
-    segment = (shoal.home / "archive" / first["_archive_key"]).read_bytes()
-    assert segment[first["_archive_offset"] :][:2] == b"\x1f\x8b"
+    assert read_archived(shoal, first["_archive_key"], first["_archive_offset"], 2) == b"\x1f\x8b"
 
 
 def test_a_version_is_dropped_with_its_items_and_its_name_is_free_again(shoal: Shoal, bookshop: Server) -> None:

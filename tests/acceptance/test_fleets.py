@@ -47,7 +47,7 @@ class _Fleet:
         server.wait(10)
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.embedded) for name in NAMES])
 def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[_Fleet]:
     with a_home(tmp_path) as command:
         try:

@@ -59,6 +59,7 @@ def _refused_to_start(shoal: Shoal, site: Server) -> list[str]:
     return [line for line in done.err.splitlines() if "No space left" not in line and "Make room there" not in line]
 
 
+@pytest.mark.embedded
 def test_a_crawl_on_a_full_home_names_the_disk_and_prune_lets_it_go_on(shoal: Shoal, site: Server) -> None:
     old = shoal.run("crawl", site.url, *FAST).json["job"]
     asked = len(site.hits)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.command import Shoal
 
 SECRET = "pa55word"
@@ -23,6 +25,7 @@ def test_a_job_whose_pool_is_gone_is_not_resumed(shoal: Shoal, tmp_path: Path) -
     assert named.status(job)["state"] == "paused"
 
 
+@pytest.mark.embedded
 def test_no_secret_of_a_proxy_is_shown_or_logged(shoal: Shoal, tmp_path: Path) -> None:
     pools = tmp_path / "pools.yaml"
     pools.write_text(f"pools: {{own: {{list: ['http://user:{SECRET}@127.0.0.1:9']}}}}", encoding="utf-8")

@@ -101,6 +101,7 @@ def test_a_rebuild_that_waits_for_the_database_in_vain_says_why_it_gave_up(half_
     assert "Another program holds it" in said
 
 
+@pytest.mark.embedded
 def test_a_rebuild_waits_for_a_locked_database_and_says_so(half_done: tuple[Shoal, str]) -> None:
     with _waiting(*half_done) as (process, other):
         other.execute("ROLLBACK")

@@ -104,6 +104,7 @@ def test_a_template_stands_for_its_pages(shoal: Shoal, gazette: Server) -> None:
     assert "{1..} is no range of numbers" in wrong.err
 
 
+@pytest.mark.embedded
 def test_an_emptied_redis_costs_no_page_of_a_sitemap(shoal: Shoal) -> None:
     with serve(Gazette(delay=0.2)) as site:
         options = ("--sitemaps", "--next", "a.next", "--depth", "1", "--rate", "unlimited", "--parallel", "2")
