@@ -26,6 +26,7 @@ GUARDS = (" shoal.fetch.reuse.DirectConnector", " shoal.fetch.guard._SocksConnec
 """Connectors that the guard makes."""
 KNOWN = {
     "/redis/connection.py:_connect": "the frontier and the broker",
+    "/amqp/transport.py:_connect": "another broker",
     "/shoal/fetch/guard.py:ask_system": "the guard looks names up",
     "/shoal/cli/run.py:_trouble": "the command looks names up, to tell of misspelt ones",
 }
