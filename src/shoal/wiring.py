@@ -63,7 +63,8 @@ from shoal.store.jobs import JobStore
 from shoal.store.ledger import Ledger
 from shoal.store.loans import Loans
 from shoal.store.objects import Objects
-from shoal.store.orphans import Orphans, owner_of
+from shoal.store.orphans import Orphans
+from shoal.store.owner import Owner, owner_of
 from shoal.store.pages import PageStore
 from shoal.store.remote import RemoteFolders, RemoteReader, RemoteWriter
 from shoal.store.robots import RobotsStore
@@ -83,6 +84,7 @@ class Platform:
 
     settings: Settings
     engine: Engine
+    owner: Owner
     frontier: Frontier
     jobs: JobStore
     pages: PageStore
@@ -133,7 +135,8 @@ class Platform:
         hosts = Hosts(frontier, watch, HostLimits(engine), HostFile(settings.hosts_file))
         ledger, keeping = Ledger(engine), Keeping(timedelta(days=settings.ledger_days), settings.ledger_rows)
         ended, loans = EndedJobs(engine), Loans(engine)
-        folders = _open_folders(settings)
+        owner = owner_of(engine, settings.sql_url, None if settings.archive_place else settings.archive_path)
+        folders = _open_folders(settings, owner)
         stores = Stores(jobs, ended, pages, extractions, archive, folders, loans)
         retention = Retention(frontier, ending, stores, _kept_for(settings))
         reconciler = Reconciler(frontier, watch, pages, ended, ending, ring, lambda job: way.begin(job, force=True))
@@ -155,7 +158,7 @@ class Platform:
             webhooks,
         )
         return cls(
-            *(settings, engine, frontier, jobs, pages, extractions, again, archive),
+            *(settings, engine, owner, frontier, jobs, pages, extractions, again, archive),
             *(watch, intake, ending, control, hosts, ledger),
             *(retention, housekeeper, rebuild, recovery, deliveries, deliverer, field_stats),
             *(History(frontier, rebuild, samples), whereabouts, explainer, schedules, webhooks, changes),
@@ -176,22 +179,17 @@ def open_archive(settings: Settings) -> ArchiveReader:
     return RemoteReader(settings.archive_path, Objects(place)) if place else ArchiveReader(settings.archive_path)
 
 
-def open_archive_writer(settings: Settings) -> ArchiveWriter:
+def open_archive_writer(settings: Settings, owner: Owner) -> ArchiveWriter:
     """Who writes to it, in a process that is not forked any more."""
-    path, limits = settings.archive_path, (settings.segment_bytes, _owner(settings))
+    path, limits = settings.archive_path, (settings.segment_bytes, owner.name)
     if place := settings.archive_place:
         return RemoteWriter(path, Objects(place), *limits, segment_age=settings.segment_age)
     return ArchiveWriter(path, *limits, segment_age=settings.segment_age)
 
 
-def _open_folders(settings: Settings) -> ArchiveFolders:
-    path, owner = settings.archive_path, _owner(settings)
-    place = settings.archive_place
+def _open_folders(settings: Settings, owner: Owner) -> ArchiveFolders:
+    path, place = settings.archive_path, settings.archive_place
     return RemoteFolders(path, Objects(place), owner) if place else ArchiveFolders(path, owner)
-
-
-def _owner(settings: Settings) -> str:
-    return owner_of(settings.sql_url, None if settings.archive_place else settings.archive_path)
 
 
 def _kept_for(settings: Settings) -> timedelta | None:

@@ -22,6 +22,7 @@ from shoal.store import parts as parts_module
 from shoal.store.archive import ArchiveReader, ArchiveWriter, Attachment, Exchange
 from shoal.store.folders import ArchiveFolders
 from shoal.store.objects import Objects
+from shoal.store.owner import Owner
 from shoal.store.page_rows import ArchiveRef
 from shoal.store.parts import PARTS, Parts
 from shoal.store.remote import SPOOL, RemoteFolders, RemoteReader, RemoteWriter
@@ -68,8 +69,8 @@ class Shared:
         root = self.root(machine)
         return RemoteReader(root, self.objects) if self.s3 else ArchiveReader(root)
 
-    def folders(self, owner: str = "me") -> ArchiveFolders:
-        root = self.root("c")
+    def folders(self, name: str = "me", former: str = "") -> ArchiveFolders:
+        root, owner = self.root("c"), Owner(name, former)
         return RemoteFolders(root, self.objects, owner) if self.s3 else ArchiveFolders(root, owner)
 
     def segments(self, job: str = "job") -> list[str]:
@@ -290,6 +291,32 @@ def test_owners_are_written_down_before_the_first_segment(place: Shared) -> None
     assert not place.folders("two").is_ours_alone()
     assert not place.folders("one").is_ours_alone()
     assert place.folders().jobs() == [] or not place.s3  # owners are no jobs
+
+
+def test_a_database_that_was_written_down_by_its_former_name_is_the_only_owner(place: Shared) -> None:
+    place.writer("a", owner="former").append("job", exchange(1))
+    assert place.folders("me", "former").is_ours_alone()
+    assert place.folders("me").is_ours_alone()  # there is nothing else now
+
+
+def test_while_anybody_goes_by_the_former_name_it_is_as_if_the_database_had_just_come(place: Shared) -> None:
+    """It may be another one, of a version that knows no other names, in whose network ours is called the same."""
+    folders, long = place.folders("me", "former"), timedelta(seconds=2)
+    place.writer("a", owner="me").append("job", exchange(1))
+    wait_until(lambda: folders.owned() >= long, within=SHORTLY)
+    assert folders.is_ours_alone()
+    assert folders.owned() >= long
+    place.writer("b", owner="former").append("job", exchange(1))
+    assert folders.is_ours_alone()
+    assert folders.owned() < long
+
+
+def test_two_databases_with_the_same_former_name_are_two_owners(place: Shared) -> None:
+    place.writer("a", owner="former").append("job", exchange(1))
+    one, other = place.folders("one", "former"), place.folders("other", "former")
+    assert one.is_ours_alone()
+    assert not other.is_ours_alone()
+    assert not one.is_ours_alone()
 
 
 def test_several_jobs_and_writers_do_not_meet(place: Shared) -> None:

@@ -8,11 +8,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from shoal import leftovers
 from shoal.store import parts as parts_module
 from shoal.store import remote
 from shoal.store.archive import Exchange
+from shoal.store.database import make_engine
 from shoal.store.objects import Objects
 from shoal.store.parts import PARTS
 from shoal.store.remote import RemoteWriter
@@ -175,3 +177,33 @@ def test_databases_of_sqlite_on_two_machines_are_two_owners(
         tick(other, 2)
         tick(stored, 2)
         assert set(before) <= set(bucket.names()) | {".clock"}
+
+
+def _in_schema(url: str, name: str) -> str:
+    """Another database for all that Shoal sees, on the same server and by the same name."""
+    engine = make_engine(url)
+    with engine.begin() as connection:
+        connection.execute(sa.text(f"CREATE SCHEMA {name}"))
+    engine.dispose()
+    made = sa.make_url(url).update_query_dict({"options": f"-csearch_path={name}"})
+    return made.render_as_string(hide_password=False)
+
+
+def test_two_installations_whose_databases_are_called_alike_leave_each_other_alone(
+    bucket: Bucket, valkey_url: str, tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = postgres.new_database()
+    urls = [_in_schema(database, name) for name in ("one", "other")]
+    with (
+        a_desk(valkey_url, tmp_path / "one", urls[0], archive_url=bucket.url) as one,
+        a_desk(valkey_url, tmp_path / "other", urls[1], archive_url=bucket.url) as other,
+    ):
+        tick(one, 1)
+        tick(other, 1)
+        jobs = [crawled(one), crawled(other)]
+        wait_until(lambda: all(len(bucket.names(f"{job}/")) == 1 for job in jobs), within=SHORTLY)
+        age_all(monkeypatch)
+        tick(one, 2)
+        tick(other, 2)
+        assert [len(bucket.names(f"{job}/")) for job in jobs] == [1, 1]
+        assert len(bucket.names(".owners/")) == 2

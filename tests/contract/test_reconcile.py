@@ -26,7 +26,6 @@ from shoal.store.archive import ArchiveWriter, Exchange
 from shoal.store.dead import DeadLetters, Selection
 from shoal.store.ended import EndedJobs, Outdated
 from shoal.store.items import ItemRow
-from shoal.store.orphans import owner_of
 from shoal.store.page_rows import DeadLetter, FoundLinks, PageRow
 from shoal.wiring import redis_urls
 from tests.contract.api import NOW_MS, Desk, a_desk, some_dead
@@ -583,8 +582,7 @@ def _own(desk: Desk, seconds: float = 3 * DAY_S) -> None:
 
 
 def _writer(desk: Desk) -> ArchiveWriter:
-    settings = desk.platform.settings
-    return ArchiveWriter(settings.archive_path, 10**6, owner_of(settings.sql_url, settings.archive_path))
+    return ArchiveWriter(desk.platform.settings.archive_path, 10**6, desk.platform.owner.name)
 
 
 def test_an_archive_folder_of_no_job_goes_when_it_is_old(each: Desk) -> None:

@@ -16,7 +16,7 @@ from shoal.errors import InputError, ShoalError, StoreUnavailable
 
 log = structlog.get_logger()
 
-HEAD = "0015"
+HEAD = "0016"
 """The newest migration. Known here so that the usual start does not import Alembic; a test keeps it true."""
 
 BUSY_TIMEOUT_MS = 30_000

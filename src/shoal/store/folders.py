@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from shoal.errors import ArchiveUnavailable
+from shoal.store.owner import Owner
 
 SEGMENT = ".warc.gz"
 _OWNERS = ".owners"
@@ -45,23 +46,26 @@ class ArchiveFolders:
     at_once: int | None = None
     """Jobs to be looked at in one round, where a look costs more than one at a disk."""
 
-    def __init__(self, root: Path, owner: str) -> None:
+    def __init__(self, root: Path, owner: Owner) -> None:
         self._root = root
         self._owner = owner
-        """A name of the database, the same for all who use it."""
+        """The database, the same for all who use it."""
 
     def is_ours_alone(self) -> bool:
-        """Write down whose archive this is, if there is one; False when somebody else has done so as well."""
-        with _translated(self._root):
-            if not self._root.is_dir():
-                return True
-            register(self._root, self._owner)
-            return [path.name for path in (self._root / _OWNERS).iterdir()] == [self._owner]
+        """Write down whose archive this is, if there is one; False when somebody else has done so as well.
+
+        A name that it was written down by formerly, and that others may have too, is taken away: who goes by it writes
+        it down again. As long as that happens, it is as if we had only just come.
+        """
+        names = self._owners()
+        if self._owner.former in names:
+            self._renew()
+        return names <= {self._owner.name, self._owner.former}
 
     def owned(self) -> timedelta:
         """Since this database was written down."""
         with _translated(self._root):
-            return _since((self._root / _OWNERS / self._owner).stat().st_mtime)
+            return _since((self._root / _OWNERS / self._owner.name).stat().st_mtime)
 
     def jobs(self) -> list[str]:
         """Every folder that a job may have made, by name."""
@@ -93,6 +97,18 @@ class ArchiveFolders:
         """Delete one segment; one that is gone is no trouble."""
         with _translated(self._root):
             (self._root / key).unlink(missing_ok=True)
+
+    def _owners(self) -> set[str]:
+        with _translated(self._root):
+            if not self._root.is_dir():
+                return set()
+            register(self._root, self._owner.name)
+            return {path.name for path in (self._root / _OWNERS).iterdir()}
+
+    def _renew(self) -> None:
+        with _translated(self._root):
+            (self._root / _OWNERS / self._owner.name).touch()
+            (self._root / _OWNERS / self._owner.former).unlink(missing_ok=True)
 
     def _files(self, job: str) -> list[tuple[str, os.stat_result]]:
         with _translated(self._root):

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import secrets
-import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from shoal.errors import StoreUnavailable
 from shoal.store.extractions import remove_extractions
 from shoal.store.in_order import some_ids
 from shoal.store.page_rows import segments_of
@@ -84,33 +77,3 @@ class Orphans:
                 gone += connection.execute(sa.delete(table).where(table.c.id.in_(some))).rowcount
             connection.execute(sa.delete(idempotency).where(idempotency.c.job == job))
         return gone
-
-
-def owner_of(url: str, archive: Path | None) -> str:
-    """A name for a database as seen from its archive: without its secrets, and the same after both have moved.
-
-    None is an archive elsewhere, where databases of several machines may meet.
-    """
-    parsed = sa.make_url(url)
-    if parsed.get_backend_name() == "sqlite":
-        file = Path(parsed.database or "")
-        text = _name_beside(file) if archive is None else os.path.relpath(file, archive)
-    else:
-        text = f"{parsed.get_backend_name()} {parsed.host or ''} {parsed.port or ''} {parsed.database or ''}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _name_beside(database: Path) -> str:
-    """A name that a file of SQLite has got once, at random: its path says nothing to other machines."""
-    file = Path(f"{database}.owner")
-    try:
-        if not file.exists():
-            with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=".owner-") as new:
-                new.write(secrets.token_hex(16))
-                new.flush()
-                os.fsync(new.fileno())
-                with suppress(FileExistsError):
-                    os.link(new.name, file)
-        return file.read_text(encoding="ascii")
-    except OSError as exc:
-        raise StoreUnavailable(f"cannot write {file}: {exc.strerror or exc}") from exc

@@ -19,6 +19,7 @@ from shoal.errors import ArchiveUnavailable
 from shoal.store.archive import MEND_AT_ONCE, READ_AHEAD, SEGMENT_AGE, ArchiveReader, ArchiveWriter, translated
 from shoal.store.folders import SEGMENT, ArchiveFolders, SegmentFile
 from shoal.store.objects import Objects
+from shoal.store.owner import Owner
 from shoal.store.page_rows import ArchiveRef
 from shoal.store.parts import Parts, since
 from shoal.store.segment import Segment
@@ -191,17 +192,13 @@ class RemoteFolders(ArchiveFolders):
 
     at_once = WINDOW
 
-    def __init__(self, root: Path, objects: Objects, owner: str) -> None:
+    def __init__(self, root: Path, objects: Objects, owner: Owner) -> None:
         super().__init__(root, owner)
         self._objects = objects
         self._parts = Parts(objects)
 
-    def is_ours_alone(self) -> bool:
-        register(self._objects, self._owner)
-        return [found.name for found in self._objects.listed(OWNERS)] == [f"{OWNERS}/{self._owner}"]
-
     def owned(self) -> timedelta:
-        found = self._objects.look(f"{OWNERS}/{self._owner}")
+        found = self._objects.look(f"{OWNERS}/{self._owner.name}")
         return timedelta() if found is None else since(found.written)
 
     def jobs(self) -> list[str]:
@@ -224,6 +221,14 @@ class RemoteFolders(ArchiveFolders):
 
     def remove_segment(self, key: str) -> None:
         self._parts.remove(key)
+
+    def _owners(self) -> set[str]:
+        register(self._objects, self._owner.name)
+        return {found.name.removeprefix(f"{OWNERS}/") for found in self._objects.listed(OWNERS)}
+
+    def _renew(self) -> None:
+        self._objects.put(f"{OWNERS}/{self._owner.name}", b"")
+        self._objects.remove([f"{OWNERS}/{self._owner.former}"])
 
 
 def register(objects: Objects, owner: str) -> None:

@@ -204,6 +204,14 @@ schema_log = Table(
 )
 """Upgrades of the schema: to which version, by which Shoal, and the oldest version whose processes can work with it."""
 
+database_name = Table(
+    "database_name",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("name", String(32), nullable=False),
+)
+"""One row: a random name, which tells this database from others that are called alike elsewhere."""
+
 epochs = Table(
     "epochs",
     metadata,

@@ -95,7 +95,7 @@ class Runtime:
         self._loop = uvloop.new_event_loop()
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sync")
         self._client = self._loop.run_until_complete(_make_client(settings))
-        self._archive = open_archive_writer(settings)
+        self._archive = open_archive_writer(settings, platform.owner)
         self._contexts: dict[str, JobContext] = {}
         self._lifeline = lifeline
         self._proxy_desk = ProxyDesk.at(redis_urls(settings).frontier, settings.prefix)
