@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -29,6 +31,7 @@ from shoal.frontier.watch import Watch
 from shoal.rabbitmq import connected, has_mailbox, lengths, mailbox_of
 from shoal.redis_url import RedisUrls
 from tests.command import REPOSITORY, Done, Shoal, end
+from tests.conftest import lack
 from tests.documents import blocks
 from tests.hostile_messages import Canary, ring
 from tests.rabbitmq import PASSWORD, RabbitMQ
@@ -153,6 +156,33 @@ def test_each_worker_of_a_machine_has_a_mailbox_and_only_while_it_lives(place: _
         with connected(place.broker) as connection:
             left = [name for name in names if has_mailbox(connection, name)]
         assert len(left) == 1
+
+
+def test_workers_of_containers_that_are_called_alike_have_a_mailbox_each(place: _Place) -> None:
+    """With the network of their machine they have its name too, and each is the process 1."""
+    with _contained_worker(place.shoal), _contained_worker(place.shoal):
+        place.wait_for_workers(2)
+        workers = place.watch.workers()
+        assert {worker.name.partition("-")[0].rpartition(":")[2] for worker in workers} == {"1"}
+        with connected(place.broker) as connection:
+            wait_until(lambda: all(has_mailbox(connection, mailbox_of(each)) for each in workers), within=WITHIN)
+        assert "2 nodes online" in _celery(place.shoal, "inspect", "ping").out
+        place.crawl()
+
+
+@contextmanager
+def _contained_worker(shoal: Shoal) -> Generator[None]:
+    """The first process of a container, as far as process ids go."""
+    alone = ["unshare", *(["--map-root-user"] if os.geteuid() else []), "--pid", "--mount-proc", "--fork"]
+    if not shutil.which("unshare") or subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        lack("namespaces of processes (unshare of util-linux, and the right to use it)")
+    command = [*alone, "--kill-child", sys.executable, "-m", "shoal", "worker", "--queues", "http.batch"]
+    process = subprocess.Popen(command, env=shoal.environment, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True)
+    try:
+        yield
+    finally:
+        process.kill()  # and with it, all in there
+        process.communicate(timeout=30)
 
 
 def test_a_celery_process_that_was_killed_comes_back_to_its_mailbox(place: _Place) -> None:

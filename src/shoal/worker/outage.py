@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import socket
 import time
 from collections import Counter
@@ -31,6 +32,8 @@ TELL_S = 5.0
 """Trouble that lasts is told again this often."""
 SILENCE_S = 2.0
 """A call that the database has not answered for so long is trouble."""
+_OWN = secrets.token_hex(4)
+"""Of this process and those that it forks: others, in containers, may have its name and its process id."""
 
 
 class Place(StrEnum):
@@ -56,7 +59,7 @@ class Outages:
     def __init__(self, board: TroubleBoard, threads: ThreadPoolExecutor) -> None:
         self._board = board
         self._threads = threads
-        self._worker = f"{socket.gethostname()}:{os.getpid()}"
+        self._worker = f"{socket.gethostname()}:{os.getpid()}-{_OWN}"
         self._met: dict[Place, _Met] = {}
         self._begun = Counter[Need]()
         """Met and not yet told."""

@@ -11,14 +11,14 @@ from contextlib import ExitStack, suppress
 from typing import NoReturn
 
 from shoal.settings import Settings
-from shoal.worker.supervisor import Life, Supervisor, worker_name
+from shoal.worker.supervisor import Life, Supervisor
 
 
 def serve(settings: Settings, log_level: str = "info") -> int:
     """Serve queues until told to stop."""
 
-    def tell(code: int, pause_s: float) -> None:
-        _tell(settings, log_level, code, pause_s)
+    def tell(worker: str, code: int, pause_s: float) -> None:
+        _tell(settings, log_level, worker, code, pause_s)
 
     return Supervisor(settings.grace_seconds, tell, speaks=settings.parent is None).run(
         lambda life: _work(settings, log_level, life)
@@ -74,7 +74,7 @@ def _servable(settings: Settings) -> Settings:
     return settings
 
 
-def _tell(settings: Settings, log_level: str, code: int, pause_s: float) -> None:
+def _tell(settings: Settings, log_level: str, worker: str, code: int, pause_s: float) -> None:
     """In the supervisor, which needs no logs otherwise."""
     import structlog
 
@@ -82,7 +82,7 @@ def _tell(settings: Settings, log_level: str, code: int, pause_s: float) -> None
     from shoal.observe import set_up_served_logs
 
     set_up_served_logs(settings, log_level)
-    name_process(worker=worker_name(os.getpid()))
+    name_process(worker=worker)
     log = structlog.get_logger()
     log.error("worker_died", code=code, again_in_s=pause_s)
 

@@ -9,6 +9,7 @@ killed, the group goes at once; when the Celery process dies alone, its pool may
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -44,16 +45,11 @@ END_GROUP = signal.SIGUSR2
 class Life:
     """What a Celery process knows about its start."""
 
-    command: int
-    """Process id of its supervisor, which stays the same over restarts."""
+    worker: str
+    """The worker's name, in the fleet and in log lines: that of its supervisor, which stays the same over restarts."""
     restarted: str = ""
     """Why the one before it ended: died, stalled; empty for the first."""
     _ready: int = -1
-
-    @property
-    def worker(self) -> str:
-        """The worker's name, in the fleet and in log lines."""
-        return worker_name(self.command)
 
     def ready(self) -> None:
         """It takes work from now on."""
@@ -61,20 +57,21 @@ class Life:
             os.write(self._ready, b"1")
 
 
-def worker_name(command: int) -> str:
-    """Of the worker whose supervisor has this process id."""
-    return f"{socket.gethostname()}:{command}"
+def worker_name() -> str:
+    """A name for the worker whose supervisor this process is: two containers may be called alike, each with this id."""
+    return f"{socket.gethostname()}:{os.getpid()}-{secrets.token_hex(4)}"
 
 
 class Supervisor:
     """Keeps one Celery process alive until told to stop: gently by the first signal, at once by the second."""
 
-    def __init__(self, grace_s: float, tell: Callable[[int, float], None], *, speaks: bool = False) -> None:
+    def __init__(self, grace_s: float, tell: Callable[[str, int, float], None], *, speaks: bool = False) -> None:
+        self._worker = worker_name()
         self._speaks = speaks
         """To a person at a terminal."""
         self._patience_s = grace_s + PATIENCE_S
         self._tell = tell
-        """(exit code, pause) of a worker that is started again: for the log."""
+        """(name, exit code, pause) of a worker that is started again: for the log."""
         self._pauses = Pauses()
         self._ready_read, self._ready_write = os.pipe()
         os.set_blocking(self._ready_read, False)
@@ -130,7 +127,7 @@ class Supervisor:
             self._put_back()
             signal.signal(END_GROUP, _end_group)
             die_with_parent(supervisor, END_GROUP)
-            return Life(supervisor, restarted, self._ready_write)
+            return Life(self._worker, restarted, self._ready_write)
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
@@ -166,7 +163,7 @@ class Supervisor:
         return None
 
     def _rest(self, code: int, pause_s: float) -> None:
-        self._tell(code, pause_s)
+        self._tell(self._worker, code, pause_s)
         until = time.monotonic() + pause_s
         while time.monotonic() < until and not self._asked:
             self._bury()

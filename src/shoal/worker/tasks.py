@@ -119,7 +119,8 @@ class Worker:
         In RabbitMQ the mailbox of that name is one worker's alone.
         """
         does = "worker" if self._settings.lease_queues else CONTROL_QUEUE
-        own = f".{self._life.command}" if is_amqp(redis_urls(self._settings).broker) else ""
+        which = self._life.worker.rpartition(":")[2]
+        own = f".{which}" if is_amqp(redis_urls(self._settings).broker) else ""
         return f"{does}{own}@{os.uname().nodename}"
 
     @property
