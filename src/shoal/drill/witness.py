@@ -15,6 +15,9 @@ from shoal.store.page_rows import PageRow
 from shoal.wiring import Platform, redis_urls
 
 PATIENCE_S = 10.0
+HOLDER_S = 86_400.0
+"""What is noted about a group's holder is kept for so long from its lease on, which tells when that was. Its number
+does not: after a fault of Redis numbers go on far ahead of its clock."""
 
 
 class Witness:
@@ -55,8 +58,11 @@ class Witness:
         found: set[Held] = set()
         with translated_errors("leases"):
             for group in self._redis.zrange(f"{prefix}:leases", 0, -1):
-                since = _leased_at(int(group))
-                for index, record in self._redis.hgetall(f"{prefix}:lease:{group}").items():
+                look = self._redis.pipeline(transaction=True)
+                look.pttl(f"{prefix}:holder:{group}").hgetall(f"{prefix}:lease:{group}")
+                left_ms, records = look.execute()
+                since = time.monotonic() - (HOLDER_S - left_ms / 1_000)
+                for index, record in records.items():
                     found.add(Held(str(decode_record(record)[1].url), f"{group}:{index}", since))
         return found
 
@@ -94,8 +100,3 @@ class Witness:
     def dead(self) -> tuple[str, ...]:
         """What was given up, and why."""
         return tuple(f"{letter.url} ({letter.reason})" for letter in self._platform.pages.dead_letters(self._job))
-
-
-def _leased_at(group: int) -> float:
-    """A group is numbered by the time on Redis' clock, which is this machine's, in eighths of a millisecond."""
-    return group / 8_000 - time.time() + time.monotonic()
