@@ -22,7 +22,9 @@ from shoal.settings import Settings
 from shoal.store.database import HEAD, open_database
 
 PROGRAM = "shoal "
-"""What the names of our connections begin with; the version follows."""
+"""What the names of our connections begin with; the build follows."""
+BUILD = f"{__version__} schema {HEAD}"
+"""This Shoal as its connections call it: two builds of one version may know different schemas."""
 SHOWN = 5
 
 
@@ -33,21 +35,26 @@ class AtWork:
     workers: Sequence[WorkerBeat]
     """That live, by their signs of life in Redis."""
     connections: dict[str, int]
-    """Version → connections to PostgreSQL that others have open."""
+    """Build → connections to PostgreSQL that others have open."""
 
     @property
     def all(self) -> list[str]:
         """Everybody, in words."""
-        workers = [f"{worker.name} ({worker.version})" for worker in self.workers]
+        workers = [f"{worker.name} ({build_of(worker)})" for worker in self.workers]
         return [*workers, *(_told_connections(each) for each in self.connections.items())]
 
     @property
     def strangers(self) -> list[str]:
-        """Those of another version, in words."""
-        workers = [f"{worker.name} ({worker.version})" for worker in self.workers if worker.version != __version__]
-        named = {worker.version for worker in self.workers}
-        others = [each for each in self.connections.items() if each[0] not in (__version__, *named)]
+        """Those of another version, or of a build of this one that knows another schema, in words."""
+        builds = {worker.name: build_of(worker) for worker in self.workers}
+        workers = [f"{name} ({build})" for name, build in builds.items() if build != BUILD]
+        others = [each for each in self.connections.items() if each[0] not in (BUILD, *builds.values())]
         return [*workers, *map(_told_connections, others)]
+
+
+def build_of(worker: WorkerBeat) -> str:
+    """As its connections call it; one from before schema 0016 does not say what it knows."""
+    return f"{worker.version} schema {worker.schema}" if worker.schema else worker.version
 
 
 def open_store(settings: Settings, *, durable: bool = False) -> Engine:

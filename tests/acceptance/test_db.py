@@ -93,7 +93,10 @@ def test_an_upgrade_that_adds_is_done_beside_another_version_but_only_when_it_is
     assert "elsewhere:7 (0.0.9)" in refused.err
     assert "shoal db upgrade" in refused.err
     status = fleet.run("db", "status", "--json").json
-    assert (status["schema"], status["workers"]) == (BEFORE, [{"name": "elsewhere:7", "version": "0.0.9"}])
+    assert (status["schema"], status["workers"]) == (
+        BEFORE,
+        [{"name": "elsewhere:7", "version": "0.0.9", "schema": ""}],
+    )
     done = fleet.run("db", "upgrade")
     assert done.code == 0, done.err
     assert "can go on" in done.err

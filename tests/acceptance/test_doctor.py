@@ -373,9 +373,10 @@ def test_workers_of_another_version_and_without_housekeeping_are_told(beside: Sh
 def living(url: str, *, queues: tuple[str, ...], version: str | None = None, host: str = "here") -> Generator[None]:
     """A worker's sign of life."""
     from shoal import __version__
+    from shoal.store.database import HEAD
 
     frontier = Frontier.at(RedisUrls.of(url).frontier)
-    beat = WorkerBeat(f"{host}:7", queues, 1, 0, 0, 50, 0, version or __version__)
+    beat = WorkerBeat(f"{host}:7", queues, 1, 0, 0, 50, 0, version or __version__, schema=HEAD)
     frontier.heartbeat(beat)
     try:
         yield

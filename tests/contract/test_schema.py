@@ -174,8 +174,21 @@ def test_a_newer_schema_that_says_nothing_is_refused(engine: Engine) -> None:
 
 @pytest.mark.parametrize("usable_from", ["9999", "9000"])
 def test_a_newer_schema_that_would_break_this_process_is_refused(engine: Engine, usable_from: str) -> None:
-    with pytest.raises(StoreUnavailable, match="'9999', which this Shoal does not know"):
+    said = (
+        r"'9999', which this Shoal does not know \(Shoal 99.0 made it\).*Install Shoal 99.0.*shoal db downgrade " + HEAD
+    )
+    with pytest.raises(StoreUnavailable, match=said):
         open_database(_pretend_newer(engine, usable_from))
+
+
+@pytest.mark.parametrize("revision", ["1975ea83b712", "0009ab3c12de", "head"])
+def test_a_database_of_another_program_that_uses_alembic_is_called_so(empty: Engine, revision: str) -> None:
+    with empty.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
+        connection.execute(sa.text(f"INSERT INTO alembic_version VALUES ('{revision}')"))
+    with pytest.raises(StoreUnavailable, match=rf"belongs to another program.*'{revision}'.*SHOAL_DATABASE_URL"):
+        open_database(empty.url.render_as_string(hide_password=False))
+    assert sa.inspect(empty).get_table_names() == ["alembic_version"]
 
 
 def test_a_process_of_the_version_before_writes_into_a_schema_that_only_adds(engine: Engine) -> None:
@@ -200,10 +213,10 @@ def shared(postgres: Postgres, valkey_url: str, tmp_path: Path) -> Generator[Set
     yield Settings(home=tmp_path, redis_url=valkey_url, database_url=url, prefix=f"upgrades-{tmp_path.name}")
 
 
-def _worker(settings: Settings, version: str) -> None:
+def _worker(settings: Settings, version: str, knows: str = HEAD) -> None:
     assert settings.redis_url
     client = connect(RedisUrls.of(settings.redis_url).frontier)
-    beat = WorkerBeat("host:1", ("http.batch",), 1, 0, 0, 50, 5, version)
+    beat = WorkerBeat("host:1", ("http.batch",), 1, 0, 0, 50, 5, version, schema=knows)
     Crew(client, settings.prefix).heartbeat(beat, BEAT_LIFETIME)
     client.close()
 
@@ -224,8 +237,30 @@ def test_who_starts_alone_brings_the_schema_up_to_date(shared: Settings) -> None
 
 def test_who_starts_beside_workers_of_another_version_changes_nothing(shared: Settings) -> None:
     _worker(shared, "0.0.9")
-    with pytest.raises(StoreUnavailable, match=r"host:1 \(0.0.9\).*shoal db upgrade"):
+    with pytest.raises(StoreUnavailable, match=rf"host:1 \(0.0.9 schema {HEAD}\).*shoal db upgrade"):
         open_store(shared)
+    assert _revision(shared) == BEFORE
+
+
+@pytest.mark.parametrize("knows", ["", BEFORE])
+def test_a_build_of_the_same_version_that_knows_another_schema_is_a_stranger(shared: Settings, knows: str) -> None:
+    """One from before builds told it says nothing."""
+    _worker(shared, __version__, knows)
+    with pytest.raises(StoreUnavailable, match=r"of another version are at work: host:1 .*shoal db upgrade"):
+        open_store(shared)
+    assert _revision(shared) == BEFORE
+
+
+def test_connections_of_a_build_that_knows_another_schema_are_strangers(shared: Settings) -> None:
+    name = f"shoal {__version__} schema {BEFORE}"
+    url = sa.make_url(shared.sql_url).update_query_dict({"application_name": name})
+    engine = make_engine(url.render_as_string(hide_password=False))
+    with (
+        engine.connect(),
+        pytest.raises(StoreUnavailable, match=f"1 connection of Shoal {__version__} schema {BEFORE}"),
+    ):
+        open_store(shared)
+    engine.dispose()
     assert _revision(shared) == BEFORE
 
 

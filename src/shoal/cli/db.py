@@ -226,7 +226,8 @@ def _as_json(look: Look) -> dict[str, Any]:
         "usable_from": look.sight.usable_from if look.sight else None,
         "up_to_date": look.revision == HEAD,
         "pending": [asdict(each) for each in look.pending],
-        "workers": [{"name": each.name, "version": each.version} for each in workers],
+        "made_by": look.sight.made_by if look.sight else None,
+        "workers": [{"name": each.name, "version": each.version, "schema": each.schema} for each in workers],
         "connections": look.at_work.connections if look.at_work else {},
         "trouble": look.trouble,
     }
@@ -248,7 +249,9 @@ def _show(look: Look) -> None:
         say(f"who is at work is not known: {look.trouble}")
     if look.revision and look.revision > HEAD:
         usable = look.sight and look.sight.usable_from and look.sight.usable_from <= HEAD
-        say("it is newer than this Shoal, which can work with it" if usable else "it is newer: use a newer Shoal")
+        maker = f"Shoal {look.sight.made_by}" if look.sight and look.sight.made_by else "the Shoal that made it"
+        back = f"install {maker} or a newer one, or take the schema back with that one: shoal db downgrade {HEAD}"
+        say("it is newer than this Shoal, which can work with it" if usable else f"it is newer than this Shoal: {back}")
     elif look.pending:
         steps = counted(len(look.pending), "version")
         say(f"{steps} behind; bring it up to date with: shoal db upgrade")

@@ -37,6 +37,8 @@ class WorkerBeat:
     """Pages at once in the browser of one process."""
     pace: float = 0.0
     """Pages a second of one process while it had hardly a free socket, in the last minute; 0: it always had some."""
+    schema: str = ""
+    """The newest schema of a database that its code knows: two builds of one version may differ in it."""
 
     def places(self, queue: str) -> int:
         """Fetches at once for a queue, in one process."""

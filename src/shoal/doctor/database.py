@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
+from shoal import __version__
 from shoal.core.redact import without_login
 from shoal.core.trouble import gist
 from shoal.doctor.finding import Area, Finding, Kind, Level, note, well
 from shoal.doctor.ground import Ground, NotLooked
 from shoal.doctor.machine import NETWORK_SYSTEMS, file_system_of
 from shoal.errors import InputError, StoreUnavailable
-from shoal.store.database import HEAD
+from shoal.store.database import HEAD, is_ours
 from shoal.store.inspection import Inspection, Sight, inspected, sqlite_file
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ OLDER = Kind(
 )  # fmt: skip
 NEWER = Kind(
     "schema_newer", Area.DATABASE, Level.ERROR,
-    "A newer Shoal has made it: this one does not know its tables, and unless it can work with them no command starts.",
+    "A newer Shoal has made it: this one does not know its tables, and unless it can work with them no command starts. "
+    "The newer one can also take it back (`shoal db downgrade`).",
     "pip install --upgrade shoal",
 )  # fmt: skip
 NOT_OURS = Kind(
@@ -106,6 +108,8 @@ def schema(ground: Ground) -> Iterator[Finding]:
 
 def judge(sight: Sight, shown: str) -> Finding:
     """What its schema tells."""
+    if sight.revision is not None and not is_ours(sight.revision):
+        return NOT_OURS.found(f"{shown} belongs to another program: its alembic_version is {sight.revision!r}")
     if sight.revision is None:
         if sight.tables:
             return NOT_OURS.found(f"{shown} has {sight.tables} tables, and none of Shoal's")
@@ -113,14 +117,17 @@ def judge(sight: Sight, shown: str) -> Finding:
     if sight.revision < HEAD:
         return OLDER.found(f"{shown} has the schema {sight.revision}, and this Shoal has {HEAD}")
     if sight.revision > HEAD:
-        return _newer(sight, f"{shown} has the schema {sight.revision}, and this Shoal knows but {HEAD}")
+        by = f", made by Shoal {sight.made_by}" if sight.made_by else ""
+        what = f"{shown} has the schema {sight.revision}{by}, and this Shoal, {__version__}, knows those up to {HEAD}"
+        return _newer(sight, what)
     return well(Area.DATABASE, f"{shown} answers; schema {HEAD}")
 
 
 def _newer(sight: Sight, what: str) -> Finding:
     if sight.usable_from and sight.usable_from <= HEAD:
         return NEWER.found(f"{what}, and can work with it all the same", level=Level.WARNING)
-    return NEWER.found(what)
+    told = sight.made_by not in (None, __version__)  # else it is a newer build of the same version
+    return NEWER.found(what, mend=shlex.join(["pip", "install", f"shoal>={sight.made_by}"]) if told else "")
 
 
 def _existing_file(ground: Ground) -> Path | None:

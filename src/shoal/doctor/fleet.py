@@ -14,6 +14,7 @@ from shoal.core.trouble import Need, Trouble, worst
 from shoal.doctor.database import opened
 from shoal.doctor.finding import Area, Finding, Kind, Level, note, well
 from shoal.doctor.ground import Ground, NotLooked
+from shoal.upgrades import BUILD, build_of
 
 HOUSEKEEPING = ("strays", "rings")
 """Chores that are done every ten and fifteen seconds; who has done one leaves a mark for as long."""
@@ -98,9 +99,9 @@ def judge(
             yield UNSERVED.found(f"{pending} URLs wait in {queue}, which no living worker serves", queue=queue)
     if CONTROL_QUEUE not in served:
         yield NO_CONTROL.found(f"of the living workers ({len(alive)}) none serves control", level=without_house)
-    for version in sorted({worker.version for worker in alive} - {__version__}):
-        names = ", ".join(worker.name for worker in alive if worker.version == version)
-        what = f"this is Shoal {__version__}, and {version} is what runs in: {names}"
+    for build in sorted({build_of(worker) for worker in alive} - {BUILD}):
+        names = ", ".join(worker.name for worker in alive if build_of(worker) == build)
+        what = f"this is Shoal {BUILD}, and {build} is what runs in: {names}"
         yield OTHER_VERSION.found(what, version=__version__)
     yield well(Area.FLEET, f"workers alive: {', '.join(worker.name for worker in alive)}")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 import structlog
@@ -11,6 +13,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from shoal import __version__
 from shoal.core.redact import without_parameters, without_secrets
 from shoal.errors import InputError, ShoalError, StoreUnavailable
 
@@ -50,6 +53,8 @@ def open_database(url: str, *, durable: bool = False, before_upgrade: BeforeUpgr
         with engine.connect() as connection:
             found = revision_of(connection)
             usable = found == HEAD or is_usable(connection, found)
+            if not usable and found is not None and (found > HEAD or not is_ours(found)):
+                raise StoreUnavailable(not_known(shown(engine), found, word_of(connection)))
             if found is None or found < HEAD:
                 before_upgrade(connection, found)
         if not usable:
@@ -123,22 +128,55 @@ def revision_of(connection: Connection) -> str | None:
     return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def usable_from(connection: Connection) -> str | None:
-    """The oldest version whose processes can work with this schema, as it says itself; None: it does not."""
+@dataclass(frozen=True, slots=True)
+class SchemaWord:
+    """What a schema says of itself."""
+
+    works_from: str
+    """The oldest version whose processes can work with it."""
+    version: str
+    """The Shoal that made it."""
+
+
+def word_of(connection: Connection) -> SchemaWord | None:
+    """None: it says nothing."""
     if not sa.inspect(connection).has_table("schema_log"):
         return None
-    said = "SELECT works_from FROM schema_log WHERE revision IN (SELECT version_num FROM alembic_version)"
-    return connection.execute(sa.text(said)).scalar()
+    said = "SELECT works_from, version FROM schema_log WHERE revision IN (SELECT version_num FROM alembic_version)"
+    row = connection.execute(sa.text(said)).first()
+    return None if row is None else SchemaWord(*row)
+
+
+def is_ours(revision: str) -> bool:
+    """Is it a version of our schema? Other programs use Alembic too, whose own versions are longer."""
+    return re.fullmatch(r"\d{4}", revision) is not None
+
+
+def not_known(where: str, found: str, word: SchemaWord | None) -> str:
+    """Why nothing can be done with a schema that is not among ours, and what can be done about it."""
+    if not is_ours(found):
+        return (
+            f"the database {where} belongs to another program: its alembic_version is {found!r}. "
+            "Name one of Shoal's own in SHOAL_DATABASE_URL; an empty one will do"
+        )
+    maker, made = (
+        (f"Shoal {word.version}", f" (Shoal {word.version} made it)") if word else ("the Shoal that made it", "")
+    )
+    return (
+        f"the database {where} has the schema {found!r}, which this Shoal does not know{made}: Shoal {__version__} "
+        f"knows those up to {HEAD}, and cannot work with this one. Install {maker}, or a newer one, here; or take the "
+        f"schema back with that one, which loses what only it has stored: shoal db downgrade {HEAD}"
+    )
 
 
 def is_usable(connection: Connection, found: str | None) -> bool:
     """Is it newer than what we know, and made so that we can work with it all the same?"""
     if found is None or found <= HEAD:
         return False
-    oldest = usable_from(connection)
-    if oldest is None or oldest > HEAD:
+    word = word_of(connection)
+    if word is None or word.works_from > HEAD:
         return False
-    log.warning("schema_newer", found=found, known=HEAD, usable_from=oldest)
+    log.warning("schema_newer", found=found, known=HEAD, usable_from=word.works_from, made_by=word.version)
     return True
 
 

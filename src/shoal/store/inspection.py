@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from shoal.errors import StoreUnavailable
-from shoal.store.database import cause_of, make_engine, revision_of, usable_from
+from shoal.store.database import cause_of, make_engine, revision_of, word_of
 from shoal.store.schedule_tables import schedules
 from shoal.store.submissions import LIVING
 from shoal.store.tables import api_keys, jobs, pages
@@ -34,6 +34,8 @@ class Sight:
     """By its own clock; None: it has none but this machine's."""
     usable_from: str | None = None
     """The oldest version whose processes can work with its schema; None: it does not say."""
+    made_by: str | None = None
+    """The Shoal that made its schema; None: it does not say."""
 
 
 def sqlite_file(url: str) -> Path | None:
@@ -66,7 +68,8 @@ class Inspection:
                 self._connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp()) * 1000")).scalar_one()
             )
         revision = revision_of(self._connection)
-        return Sight(revision, tables, now, usable_from(self._connection) if revision else None)
+        word = word_of(self._connection) if revision else None
+        return Sight(revision, tables, now, *(word.works_from, word.version) if word else (None, None))
 
     def lock(self) -> None:
         """Take SQLite's lock for writers and give it back; raises StoreUnavailable when somebody else keeps it."""

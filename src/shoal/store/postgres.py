@@ -19,6 +19,7 @@ from psycopg.conninfo import make_conninfo
 
 from shoal import __version__
 from shoal.errors import InputError
+from shoal.store.database import HEAD
 
 SILENCE_S = 5.0
 """After so long without an answer somebody asks whether the query is being worked on, and then again."""
@@ -33,7 +34,7 @@ LIMITS: dict[str, int] = {
     "tcp_user_timeout": 10_000,
 }
 """In seconds, the last one in milliseconds."""
-PROGRAM = f"shoal {__version__}"
+PROGRAM = f"shoal {__version__} schema {HEAD}"
 """What connections are called in `pg_stat_activity`."""
 PREPARE = "prepare_threshold"
 THEIR_LIMITS: dict[str, int] = {

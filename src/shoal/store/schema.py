@@ -24,7 +24,7 @@ from sqlalchemy.exc import OperationalError
 
 from shoal import __version__
 from shoal.errors import InputError, StoreUnavailable
-from shoal.store.database import HEAD, revision_of, shown
+from shoal.store.database import HEAD, not_known, revision_of, shown, word_of
 from shoal.store.tables import schema_log
 
 MIGRATION_LOCK = 5_440_015
@@ -77,10 +77,7 @@ def upgrade(engine: Engine, to: str = HEAD) -> None:
         try:
             command.upgrade(_config(connection), to)
         except CommandError as exc:
-            raise StoreUnavailable(
-                f"the database {shown(engine)} has the schema {found!r}, which this Shoal does not know "
-                f"(its own is {HEAD}); use the Shoal that made it, or a newer one"
-            ) from exc
+            raise StoreUnavailable(not_known(shown(engine), str(found), word_of(connection))) from exc
         _note(connection, to)
 
     _alone(engine, run)

@@ -32,6 +32,7 @@ from shoal.errors import RedisUnavailable
 from shoal.frontier.frontier import Frontier
 from shoal.intake.ring import PARTS_RING
 from shoal.settings import Settings
+from shoal.store.database import HEAD
 from shoal.wiring import redis_urls
 from shoal.worker.app import SLICE_TASK
 from shoal.worker.door import Door
@@ -210,6 +211,7 @@ class Pulse:
             slow_sockets=self._settings.slow_sockets or self._settings.sockets,
             browser_pages=self._settings.browser_pages,
             pace=round(self._pace.note(time.monotonic(), deeds), 2),
+            schema=HEAD,
         )
 
     def _is_free(self) -> bool:

@@ -83,7 +83,7 @@ def test_messages_are_judged_as_workers_judge_them(tmp_path: Path) -> None:
 
 
 def worker(name: str = "here:7", queues: tuple[str, ...] = ("http.batch", "control"), **more: Any) -> WorkerBeat:
-    return WorkerBeat(name, queues, 1, 0, 0, 50, 0, more.get("version", __version__))
+    return WorkerBeat(name, queues, 1, 0, 0, 50, 0, more.get("version", __version__), schema=more.get("schema", HEAD))
 
 
 def test_a_worker_that_has_no_mailbox_at_a_broker_is_not_there() -> None:
@@ -150,12 +150,20 @@ def test_a_server_of_the_same_kind_is_named_with_a_login_to_fill_in() -> None:
         (Sight("0001", 30, None), "schema_older"),
         (Sight("9999", 30, None), "schema_newer"),
         (Sight("9999", 30, None, "9998"), "schema_newer"),
+        (Sight("1975ea83b712", 30, None), "database_not_ours"),
         (Sight(None, 3, None), "database_not_ours"),
         (Sight(None, 0, None), "note"),
     ],
 )
 def test_a_schema_is_held_against_ours(sight: Sight, code: str) -> None:
     assert database.judge(sight, "sqlite:///x").code == code
+
+
+def test_a_newer_schema_says_which_shoal_can_work_with_it() -> None:
+    finding = database.judge(Sight("9999", 30, None, "9998", "99.0"), "x")
+    known = f"this Shoal, {__version__}, knows those up to {HEAD}"
+    assert finding.what == f"x has the schema 9999, made by Shoal 99.0, and {known}"
+    assert finding.mend == "pip install 'shoal>=99.0'"
 
 
 def test_a_newer_schema_that_we_can_work_with_is_but_a_warning() -> None:
