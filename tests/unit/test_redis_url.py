@@ -211,6 +211,17 @@ def test_tls_of_the_sentinels_may_differ_from_that_of_the_servers(url: str, sent
         ("redis+sentinel://h/main/x", "'x' is not the number of a database"),
         ("redis+sentinel://h:port/main", "a sentinel's place cannot be read"),
         ("redis+sentinel://h/main?sentinel_tls=perhaps", "sentinel_tls is yes or no"),
+        ("rediss+sentinel://h/main?ssl_check_hostname=2", "ssl_check_hostname is yes or no"),
+        ("rediss+sentinel://h/main?ssl_cert_reqs=maybe", "ssl_cert_reqs is required, optional or none"),
+        ("rediss+sentinel://h/main?ssl_ca_certs=", "ssl_ca_certs has no value"),
+        ("redis+sentinel://h/main?ssl_ca_certs=/ca.pem", "ssl_ca_certs is about TLS.*write rediss\\+sentinel://"),
+        (
+            "redis+sentinel://h/main?sentinel_passwort=s",
+            "no option 'sentinel_passwort' here; there are sentinel_username",
+        ),
+        ("redis+sentinel://h/main?socket_timeout=1", "no option 'socket_timeout' here; .*ssl_ca_certs, ssl_certfile"),
+        ("redis+sentinel://h/main?db=3", "no option 'db' here"),
+        ("redis+sentinel://h/main?sentinel_tls=no&sentinel_tls=yes", "sentinel_tls is there twice"),
     ],
 )
 def test_what_is_wrong_about_sentinels_is_explained(url: str, words: str) -> None:

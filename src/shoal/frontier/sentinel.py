@@ -18,6 +18,7 @@ from redis import exceptions
 from redis.connection import parse_url
 from redis.sentinel import MasterNotFoundError, Sentinel
 
+from shoal.core.redact import without_login
 from shoal.errors import InputError
 
 SCHEMES = ("redis+sentinel", "rediss+sentinel")
@@ -25,7 +26,14 @@ DEFAULT_PORT = 26379
 SENTINEL_PATIENCE_S = 2.0
 """For one sentinel: the next one may be quicker."""
 _OWN = ("sentinel_username", "sentinel_password", "sentinel_tls")
+_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_password")
 _YES, _NO = ("1", "true", "yes"), ("0", "false", "no")
+_CHOICES = {
+    "sentinel_tls": (*_YES, *_NO),
+    "ssl_check_hostname": (*_YES, *_NO),
+    "ssl_cert_reqs": ("required", "optional", "none"),
+}
+_OPTIONS = (*_OWN, *_FILES, "ssl_cert_reqs", "ssl_check_hostname")
 
 
 class UnknownService(MasterNotFoundError):
@@ -63,14 +71,16 @@ class Sentinels:
             raise InputError("names no sentinel, or no service: write redis+sentinel://HOST:26379,HOST:26379/SERVICE")
         if not (database or "0").isdecimal():
             raise InputError(f"{database!r} is not the number of a database: write it behind the service, /SERVICE/5")
-        query = parse_qsl(parts.query, keep_blank_values=True)
-        own = {name: value for name, value in query if name in _OWN}
-        if own.get("sentinel_tls", "no").lower() not in (*_YES, *_NO):
-            raise InputError("sentinel_tls is yes or no")
-        options = [(name, value) for name, value in query if name not in _OWN]
+        query = _read_options(parts.query)
+        own = {name: value for name, value in query.items() if name in _OWN}
+        options = {name: value for name, value in query.items() if name not in _OWN}
         tls = parts.scheme == "rediss+sentinel"
-        if (tls or own.get("sentinel_tls", "").lower() in _YES) and "ssl_cert_reqs" not in dict(options):
-            options.append(("ssl_cert_reqs", "required"))
+        if tls or own.get("sentinel_tls", "").lower() in _YES:
+            options.setdefault("ssl_cert_reqs", "required")
+        elif options:
+            raise InputError(
+                f"{next(iter(options))} is about TLS, and nothing here speaks it: write rediss+sentinel://"
+            )
         return cls(hosts, unquote(service), int(database or 0), login + at, tls, urlencode(options, safe="/"), own)
 
     def at_database(self, number: int) -> str:
@@ -161,6 +171,26 @@ class Watchers(Sentinel):
             raise type(refusal)(f"a sentinel refuses us, or is not to be trusted: {refusal}") from refusal
         kind = UnknownService if strangers == len(self.sentinels) else MasterNotFoundError
         raise kind(f"no sentinel names a primary of {service_name!r}: {', '.join(trouble)}")
+
+
+def _read_options(query: str) -> dict[str, str]:
+    """Each once, by its name, with a value that it can have; of values nothing is repeated, which may be secrets."""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in _OPTIONS:
+            raise InputError(f"there is no option {without_login(name)!r} here; there are {', '.join(_OPTIONS)}")
+        if name in found:
+            raise InputError(f"{name} is there twice")
+        if not value:
+            raise InputError(f"{name} has no value")
+        if name in _CHOICES and value.lower() not in _CHOICES[name]:
+            raise InputError(f"{name} is {_told(_CHOICES[name])}")
+        found[name] = value
+    return found
+
+
+def _told(choices: tuple[str, ...]) -> str:
+    return "yes or no" if "yes" in choices else f"{', '.join(choices[:-1])} or {choices[-1]}"
 
 
 def _refuses(error: Exception) -> bool:
