@@ -30,8 +30,8 @@ HTTP = ("http.high", "http.batch", "http.slow")
 def _worker(
     processes: int = 1, pace: float = 0.0, *, queues: tuple[str, ...] = HTTP, name: str = "w", **more: int
 ) -> WorkerBeat:
-    places = {"sockets": 128, "slow_sockets": 32, "browser_pages": 4, **more}
-    return WorkerBeat(name, queues, processes, processes, 1, 100, 1, "0", pace=pace, **places)
+    beat = WorkerBeat(name, queues, processes, processes, 1, 100, 1, "0", pace=pace)
+    return replace(beat, **{"sockets": 128, "slow_sockets": 32, "browser_pages": 4, **more})
 
 
 def _host(number: int = 0, waiting: int = MILLION, **limits: float | int | str | bool) -> SampledHost:
