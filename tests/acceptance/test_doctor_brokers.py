@@ -28,7 +28,15 @@ def test_sentinels_that_are_few_away_or_without_a_replica_are_told(shoal: Shoal)
     if binary is None:
         lack("redis-server 7.0 or newer is not on the PATH, and it is the one that can be a sentinel")
     with running_sentinels(binary) as family:
-        assert _troubles(shoal, family.url) <= {"redis_not_persistent"}
+        finding = found(shoal, "redis_writes_alone", "warning", SHOAL_REDIS_URL=family.url)
+        cli, _, words = finding["mend"].partition(" config set ")
+        assert (cli, words.split()[:2]) == (
+            f"redis-cli -h 127.0.0.1 -p {family.primary()}",
+            ["min-replicas-to-write", "1"],
+        )
+        with family.server(family.primary()) as primary:  # as the command does
+            primary.config_set(*words.split())
+        wait_until(lambda: _troubles(shoal, family.url) <= {"redis_not_persistent"}, within=WITHIN)
         family.kill(family.servers[1])
         family.kill(family.sentinels[1])
         family.kill(family.sentinels[2])

@@ -28,6 +28,9 @@ PROBE = "nobody"
 """A key that is never there."""
 NEARLY = 0.9
 """Of its memory: from there on submissions are put off."""
+OF_MACHINE = 0.75
+"""Of its machine's memory, it may have so much: it copies what changes while it writes its file anew."""
+WORTH_IT = 1.1
 
 AWAY = Kind(
     "redis_unreachable", Area.REDIS, Level.ERROR,
@@ -108,6 +111,13 @@ FORGETS = Kind(
     "redis_not_persistent", Area.REDIS, Level.WARNING,
     "A restart loses what waits; it is rebuilt from the database, which takes time.",
     "{cli} config set appendonly yes",
+)  # fmt: skip
+ALONE = Kind(
+    "redis_writes_alone", Area.REDIS, Level.WARNING,
+    "A primary that was frozen or cut off from its replicas takes changes until it is demoted, and loses them then: "
+    "URLs that a job is given in these seconds among them. "
+    "Set this on every server, for each may be the primary one day.",
+    "{cli} config set min-replicas-to-write 1 min-replicas-max-lag 10",
 )  # fmt: skip
 ANYBODY = Kind(
     "redis_open", Area.REDIS, Level.WARNING,
@@ -193,7 +203,7 @@ def judge(told: Mapping[str, Any], url: str, who: str, *, is_full: bool = False)
         yield LOADING.found(f"{who} at {redacted(url)} is loading its data", cli=cli)
     if _numbers(version) < OLDEST_REDIS:
         yield OLD.found(f"{who} at {redacted(url)} is version {version}")
-    findings = [*_of_memory(told, who, cli, is_full), *_of_persistence(told, who, cli)]
+    findings = [*_of_memory(told, url, who, is_full), *_of_persistence(told, who, cli), *_of_replicas(told, who, cli)]
     yield from findings
     if not findings:
         used = int(told.get("used_memory", 0)) // 1_000_000
@@ -205,8 +215,8 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 
-def _of_memory(told: Mapping[str, Any], who: str, cli: str, is_full: bool) -> Iterator[Finding]:
-    used, limit = int(told.get("used_memory", 0)), int(told.get("maxmemory", 0))
+def _of_memory(told: Mapping[str, Any], url: str, who: str, is_full: bool) -> Iterator[Finding]:
+    used, limit, cli = int(told.get("used_memory", 0)), int(told.get("maxmemory", 0)), redis_cli(url)
     policy = str(told.get("maxmemory_policy", "noeviction"))
     if policy != "noeviction":
         without = "" if limit else "; it has no maxmemory yet, and begins with one"
@@ -215,12 +225,31 @@ def _of_memory(told: Mapping[str, Any], who: str, cli: str, is_full: bool) -> It
     elif is_full or (limit and used >= limit * NEARLY):
         kind = MEMORY if is_full else NEARLY_FULL
         what = f"{who} uses {used / 1e6:.1f} MB of {limit / 1e6:.1f} MB"
-        yield kind.found(what, cli=cli, more=2 * max(limit, used) // 1_000_000 + 1)
+        total = int(told.get("total_system_memory", 0))
+        if more := more_memory(max(limit, used), total):
+            yield kind.found(what, cli=cli, more=more // 2**20 + 1)
+        else:
+            mend = f"export SHOAL_REDIS_URL={placed_like(url, 'LARGER:6379')}"
+            yield kind.found(f"{what}, and its machine has but {total / 1e6:.1f} MB", mend=mend)
+
+
+def more_memory(now: int, total: int) -> int:
+    """How much it may have instead: twice as much, within what its machine has; 0 when that is hardly more than now."""
+    most = int(total * OF_MACHINE) if total else 2 * now
+    return min(2 * now, most) if most >= now * WORTH_IT else 0
 
 
 def _of_persistence(told: Mapping[str, Any], who: str, cli: str) -> Iterator[Finding]:
     if not int(told.get("aof_enabled", 0)):
         yield FORGETS.found(f"{who} keeps no append-only file", cli=cli)
+
+
+def _of_replicas(told: Mapping[str, Any], who: str, cli: str) -> Iterator[Finding]:
+    """Only where it has any: a primary that waits for replicas which there are not takes no change at all."""
+    replicas = int(told.get("connected_slaves", 0))
+    if told.get("role") == "master" and replicas and "min_slaves_good_slaves" not in told:
+        have = "a replica" if replicas == 1 else f"{replicas} replicas"
+        yield ALONE.found(f"{who} has {have}, and min-replicas-to-write 0", cli=cli)
 
 
 def _risks(url: str) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from shoal.store.inspection import Sight
 from tests.hostile_messages import hostile, ring
 
 URL = "redis://127.0.0.1:6379/2"
+CLI = "redis-cli -h 127.0.0.1 -p 6379"
 WELL: dict[str, Any] = {"redis_version": "7.2.4", "aof_enabled": 1, "maxmemory_policy": "noeviction", "used_memory": 1}
 
 
@@ -43,11 +44,33 @@ def codes(findings: list[Finding]) -> list[tuple[str, Level]]:
         ({"maxmemory_policy": "allkeys-lru"}, [("redis_evicts", Level.WARNING)]),
         ({"maxmemory_policy": "allkeys-lru", "maxmemory": 100}, [("redis_evicts", Level.ERROR)]),
         ({"maxmemory": 100, "used_memory": 95}, [("redis_nearly_full", Level.WARNING)]),
+        ({"role": "master", "connected_slaves": 1}, [("redis_writes_alone", Level.WARNING)]),
+        ({"role": "master", "connected_slaves": 1, "min_slaves_good_slaves": 1}, [("ok", Level.OK)]),
+        ({"role": "master", "connected_slaves": 0}, [("ok", Level.OK)]),
+        ({"role": "slave", "connected_slaves": 1}, [("ok", Level.OK)]),
         ({"loading": 1}, [("redis_loading", Level.WARNING), ("ok", Level.OK)]),
     ],
 )
 def test_what_a_server_says_about_itself_is_judged(told: dict[str, Any], expected: list[tuple[str, Level]]) -> None:
     assert codes(list(redis_check.judge({**WELL, **told}, URL, "Redis"))) == expected
+
+
+@pytest.mark.parametrize(
+    ("limit_mb", "machine_mb", "mend"),
+    [
+        (1_000, 0, f"{CLI} config set maxmemory 2001mb"),
+        (1_000, 16_000, f"{CLI} config set maxmemory 2001mb"),
+        (1_000, 2_000, f"{CLI} config set maxmemory 1501mb"),
+        (1_000, 1_400, "export SHOAL_REDIS_URL=redis://LARGER:6379"),
+        (3_000, 2_000, "export SHOAL_REDIS_URL=redis://LARGER:6379"),
+    ],
+)
+def test_a_full_redis_is_given_no_more_memory_than_its_machine_has(limit_mb: int, machine_mb: int, mend: str) -> None:
+    limit, machine = limit_mb * 2**20, machine_mb * 2**20
+    told = {**WELL, "maxmemory": limit, "used_memory": limit - 1, "total_system_memory": machine}
+    for is_full in (False, True):
+        (finding,) = redis_check.judge(told, URL, "Redis", is_full=is_full)
+        assert (finding.code, finding.mend) == ("redis_full" if is_full else "redis_nearly_full", mend)
 
 
 @pytest.mark.parametrize(
