@@ -7,8 +7,10 @@ line for each round, and answers each with a line. It ends when its input does.
 
 from __future__ import annotations
 
+import select
 import subprocess
 import sys
+from contextlib import suppress
 
 import structlog
 
@@ -20,6 +22,9 @@ from shoal.settings import Settings
 log = structlog.get_logger()
 
 ENDS_WITHIN_S = 3.0
+"""When it is told to, and once more when it was killed: one that is stuck in the kernel is left behind."""
+ROUND_WITHIN_S = 900.0
+"""A round is over after some seconds, and after minutes when much was left over; one that is not is stuck."""
 ROUND = b"round\n"
 
 
@@ -33,12 +38,13 @@ class HouseApart:
 
     def tick(self) -> None:
         """One round, to its end."""
-        process = self._running()
-        assert process.stdin and process.stdout
         try:
-            process.stdin.write(ROUND)
-            process.stdin.flush()
-            answer = process.stdout.readline()
+            answer = self._ask()
+        except TimeoutError:
+            self.close()
+            raise Unavailable(
+                f"the process that keeps house was stuck for {ROUND_WITHIN_S:g} s; another one is started"
+            ) from None
         except OSError:
             answer = b""
         if answer != ROUND:
@@ -46,17 +52,31 @@ class HouseApart:
             raise Unavailable("the process that keeps house has ended; another one is started")
 
     def close(self) -> None:
-        """End the process; a round under way may end, for a while."""
+        """End the process, whatever has become of it; a round under way may end, for a while."""
         if process := self._process:
             self._process = None
             for pipe in (process.stdin, process.stdout):
-                if pipe:
-                    pipe.close()
+                with suppress(OSError):  # it is dead, and what it was last told goes nowhere
+                    if pipe:
+                        pipe.close()
             try:
                 process.wait(ENDS_WITHIN_S)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(ENDS_WITHIN_S)
+
+    def _ask(self) -> bytes:
+        """Its answer to the question for a round; raises TimeoutError when none comes."""
+        process = self._running()
+        assert process.stdin and process.stdout
+        process.stdin.write(ROUND)
+        process.stdin.flush()
+        answers = select.poll()
+        answers.register(process.stdout, select.POLLIN)
+        if not answers.poll(ROUND_WITHIN_S * 1_000):
+            raise TimeoutError
+        return process.stdout.readline()
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
