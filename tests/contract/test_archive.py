@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -21,7 +21,7 @@ from shoal.store import object_store
 from shoal.store import parts as parts_module
 from shoal.store.archive import ArchiveReader, ArchiveWriter, Attachment, Exchange
 from shoal.store.folders import ArchiveFolders
-from shoal.store.objects import Objects
+from shoal.store.objects import Found, Objects
 from shoal.store.owner import Owner
 from shoal.store.page_rows import ArchiveRef
 from shoal.store.parts import PARTS, Parts
@@ -545,3 +545,35 @@ def test_a_process_that_was_forked_from_a_user_is_told_so(bucket: Shared, monkey
 def test_a_store_can_be_tried_out(bucket: Shared) -> None:
     bucket.objects.try_out()
     assert bucket.objects.is_empty()
+
+
+class _Meanwhile(Objects):
+    """A store in which something happens after so many looks at it."""
+
+    def __init__(self, place: Place, looks: int, happens: Callable[[], object]) -> None:
+        super().__init__(place)
+        self._left = looks
+        self._happens = happens
+
+    def look(self, name: str) -> Found | None:
+        found = super().look(name)
+        self._looked()
+        return found
+
+    def listed(self, folder: str, after: str = "") -> Iterator[Found]:
+        found = list(super().listed(folder, after))
+        self._looked()
+        return iter(found)
+
+    def _looked(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._happens()
+
+
+@pytest.mark.parametrize("looks", [1, 2])
+def test_a_segment_that_is_made_whole_between_two_looks_is_as_long_as_it_is(bucket: Shared, looks: int) -> None:
+    (ref,) = write(bucket.writer(), 1)
+    store = _Meanwhile(bucket.objects.place, looks, lambda: Parts(bucket.objects).make_whole(ref.key))
+    assert Parts(store).size(ref.key) == ref.offset + ref.length
+    assert bucket.segments() == [ref.key]

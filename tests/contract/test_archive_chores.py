@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,7 +18,7 @@ from shoal.store.archive import Exchange
 from shoal.store.database import make_engine
 from shoal.store.objects import Objects
 from shoal.store.parts import PARTS
-from shoal.store.remote import RemoteWriter
+from shoal.store.remote import RemoteFolders, RemoteWriter
 from tests.contract.api import Desk, a_desk, told
 from tests.contract.test_reconcile import tick
 from tests.postgres import Postgres
@@ -61,7 +62,7 @@ def stored(bucket: Bucket, valkey_url: str, tmp_path: Path) -> Generator[Desk]:
 def age_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that is there was written two days ago, for who looks now."""
 
-    def two_days(_written: datetime) -> timedelta:
+    def two_days(_written: datetime, _now: datetime) -> timedelta:
         return timedelta(days=2)
 
     monkeypatch.setattr(remote, "since", two_days)
@@ -207,3 +208,23 @@ def test_two_installations_whose_databases_are_called_alike_leave_each_other_alo
         tick(other, 2)
         assert [len(bucket.names(f"{job}/")) for job in jobs] == [1, 1]
         assert len(bucket.names(".owners/")) == 2
+
+
+def test_a_clock_that_is_a_month_ahead_makes_nothing_in_the_store_old(
+    stored: Desk, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a segment whose rows are not there yet nothing else tells that they will be."""
+    tick(stored, 1)
+    place = stored.platform.settings.archive_place
+    assert place
+    folders = RemoteFolders(stored.platform.settings.archive_path, Objects(place), stored.platform.owner)
+    wait_until(lambda: folders.owned() >= timedelta(seconds=2), within=SHORTLY)  # the store's times are in seconds
+    job = crawled(stored)
+    stored.archive.append(job, Exchange(URL, 200, "OK", (), b"x", 1))
+    stored.archive.flush()
+    stored.archive.close()
+    wait_until(lambda: len(bucket.names(f"{job}/")) == 2, within=SHORTLY)
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 30 * 86_400)
+    assert "segments" not in tick(stored, 3)
+    assert len(bucket.names(f"{job}/")) == 2

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -76,9 +75,13 @@ class Parts:
         return None if content is None else (start, content)
 
     def size(self, key: str) -> int:
-        """How far a segment goes; -1 when there is nothing of it."""
+        """How far a segment goes; -1 when there is nothing of it.
+
+        Parts go when the whole is there: who finds none of them must look for that afterwards.
+        """
+        end = max((part.end for part in self.of(key)), default=-1)
         whole = self.objects.look(key)
-        return max(-1 if whole is None else whole.size, *(part.end for part in self.of(key)), -1)
+        return end if whole is None else max(end, whole.size)
 
     def make_whole(self, key: str, local: Path | None = None) -> bool:
         """Let the segment be one object: from its file, if this has all that the parts have, else from the parts.
@@ -112,7 +115,7 @@ class Parts:
             newest[key] = max(newest.get(key, found.written), found.written)
         if not newest:
             return []
-        now = self._now()
+        now = self.now()
         old = [key for key, written in newest.items() if now - written >= GATHER_AFTER]
         whole: list[str] = []
         for key in old:
@@ -160,7 +163,7 @@ class Parts:
             whole.flush()
             self.objects.put_file(key, Path(whole.name))
 
-    def _now(self) -> datetime:
+    def now(self) -> datetime:
         """By the store's own clock, which has stamped the parts."""
         self.objects.put(CLOCK, b"")
         found = self.objects.look(CLOCK)
@@ -173,9 +176,9 @@ class Parts:
         return 0 if whole is None else whole.size
 
 
-def since(written: datetime) -> timedelta:
-    """How long ago the store has taken an object."""
-    return timedelta(seconds=max(0.0, time.time() - written.timestamp()))
+def since(written: datetime, now: datetime) -> timedelta:
+    """How long ago the store has taken an object; both by its own clock."""
+    return max(timedelta(), now - written)
 
 
 def _pieces(file: Path, start: int, end: int) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +32,8 @@ PUT_AT_ONCE = 8
 SIZE_FOR_S = 10.0
 """So long the size of a segment is remembered: who looks for earlier pages asks for it again and again."""
 MOST_SIZES = 10_000
+CLOCK_FOR_S = 600.0
+"""So long the store's time is known after it was asked for."""
 WINDOW = 100
 """Jobs whose objects are listed in one look for leftovers: each costs a call."""
 
@@ -196,10 +198,12 @@ class RemoteFolders(ArchiveFolders):
         super().__init__(root, owner)
         self._objects = objects
         self._parts = Parts(objects)
+        self._clock: tuple[float, datetime] | None = None
+        """(on our own clock, which only tells what has passed; the time that it was by the store's)"""
 
     def owned(self) -> timedelta:
         found = self._objects.look(f"{OWNERS}/{self._owner.name}")
-        return timedelta() if found is None else since(found.written)
+        return timedelta() if found is None else since(found.written, self._now())
 
     def jobs(self) -> list[str]:
         return self._parts.jobs()
@@ -207,20 +211,29 @@ class RemoteFolders(ArchiveFolders):
     def segments(self, job: str) -> list[SegmentFile]:
         sizes: dict[str, int] = {}
         idle: dict[str, timedelta] = {}
+        now = self._now()
         for found in self._parts.of_job(job):
             sizes[found.name] = sizes.get(found.name, 0) + found.size
-            idle[found.name] = min(since(found.written), idle.get(found.name, timedelta.max))
+            idle[found.name] = min(since(found.written, now), idle.get(found.name, timedelta.max))
         return [SegmentFile(key, size, idle[key]) for key, size in sizes.items() if key.endswith(SEGMENT)]
 
     def size(self, job: str) -> int:
         return sum(found.size for found in self._parts.of_job(job))
 
     def idle(self, job: str) -> tuple[timedelta, timedelta]:
-        written = [since(found.written) for found in self._parts.of_job(job)] or [timedelta()]
+        now = self._now()
+        written = [since(found.written, now) for found in self._parts.of_job(job)] or [timedelta()]
         return min(written), max(written)
 
     def remove_segment(self, key: str) -> None:
         self._parts.remove(key)
+
+    def _now(self) -> datetime:
+        """By the store's clock, which has stamped the objects: ours may be wrong by a month, and they look old."""
+        if self._clock is None or time.monotonic() - self._clock[0] >= CLOCK_FOR_S:
+            self._clock = time.monotonic(), self._parts.now()
+        begun, then = self._clock
+        return then + timedelta(seconds=time.monotonic() - begun)
 
     def _owners(self) -> set[str]:
         register(self._objects, self._owner.name)
