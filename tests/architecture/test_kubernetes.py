@@ -14,6 +14,8 @@ import yaml
 
 from shoal.api import auth, server
 from shoal.api.app import make_api
+from shoal.core import address
+from shoal.core.address import Network
 from shoal.core.advice import HORIZON_S
 from shoal.frontier.frontier import Frontier
 from shoal.settings import SERVED_QUEUES, Settings
@@ -32,7 +34,8 @@ from tests.architecture.test_deploy import documented_metrics, run_promtool
 from tests.conftest import lack
 from tests.documents import REPOSITORY
 
-METADATA = ip_network("169.254.169.254/32")
+SPECIAL = [(str(network), kind) for network, kind in (*address.KINDS_4, *address.KINDS_6)]
+"""Networks that the guard knows, and what it calls them."""
 USEFUL = "shoal_workers_useful"
 
 
@@ -182,17 +185,45 @@ def test_every_deployment_has_a_budget_that_lets_somebody_go() -> None:
         assert each["spec"]["replicas"] > budgets[name].get("minAvailable", 0), name
 
 
+def _ways(policy: Any) -> list[Any]:
+    """Where a policy lets its pods go, on any port or on some."""
+    return [each["ipBlock"] for rule in policy["spec"].get("egress", []) for each in rule.get("to", [])]
+
+
+def _lets(ways: list[Any], network: str) -> bool:
+    """Does any of them lead there?"""
+    wanted = ip_network(network)
+    return any(
+        _is_within(wanted, way["cidr"]) and not any(_is_within(wanted, each) for each in way["except"]) for way in ways
+    )
+
+
+def _is_within(one: Network, other: str) -> bool:
+    return one.version == ip_network(other).version and one.subnet_of(ip_network(other))  # pyright: ignore[reportArgumentType]
+
+
+def _nat64(network: str) -> str:
+    """As one without IPv4 reaches it."""
+    read = ip_network(network)
+    start = ip_network("64:ff9b::/96").network_address
+    return f"{start + int(read.network_address)}/{96 + read.prefixlen}"
+
+
+def test_every_way_out_is_for_both_families_and_what_it_leaves_out_is_in_it() -> None:
+    """What is no part of its network, Kubernetes refuses."""
+    policies = [policy for policy in of_kind("NetworkPolicy") if _ways(policy)]
+    assert len(policies) == 3
+    for policy in policies:
+        assert [way["cidr"] for way in _ways(policy)] == ["0.0.0.0/0", "::/0"]
+        for way in _ways(policy):
+            assert all(_is_within(ip_network(each), way["cidr"]) for each in way["except"])
+
+
 def test_no_pod_reaches_metadata_services() -> None:
-    ways = [
-        block["ipBlock"]
-        for policy in of_kind("NetworkPolicy")
-        for rule in policy["spec"].get("egress", [])
-        for block in rule.get("to", [])
-        if ip_network(block["ipBlock"]["cidr"]).version == METADATA.version
-    ]
-    assert len(ways) == 3
-    for way in ways:
-        assert any(METADATA.subnet_of(ip_network(each)) for each in way["except"])  # pyright: ignore[reportArgumentType]
+    ways = [way for policy in of_kind("NetworkPolicy") for way in _ways(policy)]
+    networks = [network for network, kind in SPECIAL if kind in (address.METADATA, "link-local")]
+    assert {ip_network(network).version for network in networks} == {4, 6}
+    assert [network for network in networks if _lets(ways, network)] == []
 
 
 def test_the_web_is_for_those_who_fetch_and_deliver() -> None:
@@ -200,8 +231,15 @@ def test_the_web_is_for_those_who_fetch_and_deliver() -> None:
     wanted = web["spec"]["podSelector"]["matchLabels"].items()
     let = {n for n, d in _deployments().items() if wanted <= d["spec"]["template"]["metadata"]["labels"].items()}
     assert let == set(_queues())
-    private = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"}
-    assert private <= set(web["spec"]["egress"][0]["to"][0]["ipBlock"]["except"])
+
+
+def test_the_web_is_what_the_guard_calls_so_and_no_private_network_of_either_family() -> None:
+    (web,) = (each for each in of_kind("NetworkPolicy") if each["metadata"]["name"] == "to-the-web")
+    closed = [network for network, kind in SPECIAL if kind != "documentation"]
+    closed += [_nat64(network) for network in closed if ip_network(network).version == 4]
+    assert [network for network in closed if _lets(_ways(web), network)] == []
+    for public in ("93.184.216.34/32", "2606:2800:220:1::1/128", _nat64("93.184.216.34/32")):
+        assert _lets(_ways(web), public)
 
 
 # --- as many as there is work for -----------------------------------------------------------------------------------

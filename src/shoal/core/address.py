@@ -63,8 +63,8 @@ _SPECIAL_6: tuple[tuple[str, str], ...] = (
 )
 _GLOBAL_6 = IPv6Network("2000::/3")
 """All other unicast addresses are reserved."""
-_KINDS_4 = tuple((IPv4Network(network), kind) for network, kind in _SPECIAL_4)
-_KINDS_6 = tuple((IPv6Network(network), kind) for network, kind in _SPECIAL_6)
+KINDS_4 = tuple((IPv4Network(network), kind) for network, kind in _SPECIAL_4)
+KINDS_6 = tuple((IPv6Network(network), kind) for network, kind in _SPECIAL_6)
 
 _TEREDO = IPv6Network("2001::/32")
 _6TO4 = IPv6Network("2002::/16")
@@ -107,8 +107,8 @@ def kind_of(address: Address) -> str:
 
 def _kind(address: Address) -> str:
     if isinstance(address, IPv4Address):
-        return next((kind for network, kind in _KINDS_4 if address in network), PUBLIC)
-    kind = next((kind for network, kind in _KINDS_6 if address in network), PUBLIC)
+        return next((kind for network, kind in KINDS_4 if address in network), PUBLIC)
+    kind = next((kind for network, kind in KINDS_6 if address in network), PUBLIC)
     return kind or (PUBLIC if address in _GLOBAL_6 else "reserved")
 
 
