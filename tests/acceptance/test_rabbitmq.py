@@ -163,7 +163,7 @@ def test_workers_of_containers_that_are_called_alike_have_a_mailbox_each(place: 
     with _contained_worker(place.shoal), _contained_worker(place.shoal):
         place.wait_for_workers(2)
         workers = place.watch.workers()
-        assert {worker.name.partition("-")[0].rpartition(":")[2] for worker in workers} == {"1"}
+        assert {worker.name.rpartition(":")[2].partition("-")[0] for worker in workers} == {"1"}
         with connected(place.broker) as connection:
             wait_until(lambda: all(has_mailbox(connection, mailbox_of(each)) for each in workers), within=WITHIN)
         assert "2 nodes online" in _celery(place.shoal, "inspect", "ping").out

@@ -120,7 +120,7 @@ LEAVES = (
     leave("output/bucket.py", "shoal.store.obstore_whole", "the operator's, by the environment and SHOAL_OUTPUTS"),
     leave("store/object_store.py", "obstore shoal.store.obstore_whole", "opens them"),
     leave("store/objects.py", "obstore shoal.store.obstore_whole", "the archive's, of the operator: SHOAL_ARCHIVE_URL"),
-    leave("worker/apart.py", "subprocess", "starts the process that keeps house"),
+    leave("worker/apart.py", "subprocess select", "starts the process that keeps house, and waits for its answers"),
     leave("upgrades.py", "sqlalchemy", "asks the database who is connected"),
     leave("wiring.py", "sqlalchemy", "opens the database"),
     leave("webhooks/assembly.py", "sqlalchemy", "names the type of a database"),
