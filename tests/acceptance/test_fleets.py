@@ -29,6 +29,8 @@ PAGES, LISTED, DEAD, SOCKETS = 300, 30, 8, 16
 FETCHING = "http.high,http.batch,http.slow"
 LOOKED_AT = ("settings", "redis", "broker", "fleet", "database", "storage")
 """What the doctor must find well; that the tests open the loopback is another matter."""
+KNOWN = ("redis_writes_alone",)
+"""Of two servers, the one that is left must take changes alone."""
 
 
 class _Fleet:
@@ -188,7 +190,7 @@ def _is_well(shoal: Shoal) -> None:
     def troubles() -> list[str]:
         found = json.loads(shoal.run("doctor", "--json").out)["findings"]
         bad = [each for each in found if each["level"] in ("error", "warning") and each["area"] in LOOKED_AT]
-        return [f"{each['code']}: {each['what']}" for each in bad]
+        return [f"{each['code']}: {each['what']}" for each in bad if each["code"] not in KNOWN]
 
     last: list[str] = []
 

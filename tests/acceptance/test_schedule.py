@@ -26,6 +26,7 @@ def test_a_schedule_is_run_by_what_shoal_up_brings_along(shoal: Shoal, tmp_path:
     file = tmp_path / "job.yaml"
     with serve(SlowSite(delay=0, pages=3)) as site, running_up(shoal, "--workers", "1"):
         file.write_text(JOB.format(url=site.url), encoding="utf-8")
+        wait_until(lambda: "control" in shoal.run("workers", "list", "--json").out, within=SOON)
         made = shoal.run("schedule", "add", "nightly", "-j", str(file), "--overlap", "queue", "--json")
         assert made.code == 0, made.err
         assert made.json["words"] == "At 03:00 every day, Europe/Berlin"

@@ -147,7 +147,8 @@ def a_desk(valkey_url: str, home: Path, database_url: str | None = None, **setti
     finally:
         archive.end()
         platform.close()
-        _forget(chosen)
+        if "prefix" not in settings:  # or another desk has it as well
+            _forget(chosen)
 
 
 def _forget(settings: Settings) -> None:

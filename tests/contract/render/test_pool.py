@@ -35,6 +35,15 @@ BURIED_S = 5.0
 """For whoever waits for the dead."""
 
 
+_others: set[psutil.Process] = set()
+"""What runs below this process for other tests: brokers, databases."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _see_others() -> None:
+    _others.update(psutil.Process().children(recursive=True))
+
+
 @pytest.fixture(scope="module")
 def site() -> Generator[Server]:
     with serve(Pages()) as server:
@@ -72,7 +81,7 @@ def _is_dead(process: psutil.Process) -> bool:
 
 def _is_of_the_tests(process: psutil.Process) -> bool:
     try:
-        return any(name in process.name() for name in ("python", "valkey", "redis", "postgres"))
+        return process in _others or any(name in process.name() for name in ("python", "valkey", "redis", "postgres"))
     except psutil.NoSuchProcess:
         return True
 
