@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -51,9 +52,9 @@ def _measures(group: str, figures: dict[str, tuple[str, ...]]) -> None:
             assert figure in shown, ended.stdout
 
 
-def _bench(*words: str) -> subprocess.CompletedProcess[str]:
+def _bench(*words: str, module: str = "benchmarks") -> subprocess.CompletedProcess[str]:
     ended = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "--quick", *words],
+        [sys.executable, "-m", module, "--quick", *words],
         cwd=REPOSITORY,
         env={**os.environ, "PYTHONPATH": "src", "COLUMNS": "200"},
         capture_output=True,
@@ -70,6 +71,12 @@ def test_the_short_benchmark_measures_shoal_and_the_ceiling() -> None:
     assert "round 1: raw:" in ended.stderr
     assert "round 1: shoal-1:" in ended.stderr
     assert "shoal-1 against raw" in ended.stdout
+
+
+def test_the_short_simulation_says_what_a_page_costs_of_redis() -> None:
+    figures = json.loads(_bench("--json", module="benchmarks.simulate").stdout)
+    assert figures["size"]["urls"] == 20_000
+    assert all(figures[name] > 0 for name in ("bytes_url", "admit_us", "known_us", "page_us", "pages_s"))
 
 
 def test_the_short_benchmark_of_the_control_plane_measures_what_it_says() -> None:
