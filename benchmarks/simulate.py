@@ -78,7 +78,7 @@ def simulate(size: Size) -> Figures:
         url = f"{server.url}/2"
         frontier = Frontier.at(url)
         frontier.create(JOB, JobSpec(rate=2, parallel=2), size.urls)
-        meter = Meter(server)
+        meter = valkey.Meter(server.processor_us)
         memory = _memory(server)
         _each(drivers, _admit_all, url, size)
         admitted, grown = meter.lap(), _memory(server) - memory
@@ -100,24 +100,6 @@ def simulate(size: Size) -> Figures:
         pages / elapsed,
         sum(cpu for _, cpu in played) * 1e6 / pages,
     )
-
-
-class Meter:
-    """The processor time of a server, in microseconds."""
-
-    def __init__(self, server: valkey.Server) -> None:
-        self._server = server
-        self._before = self._total()
-
-    def lap(self) -> float:
-        """Since the last lap."""
-        now = self._total()
-        spent, self._before = now - self._before, now
-        return spent
-
-    def _total(self) -> float:
-        told = self._server.info("cpu")
-        return 1e6 * (float(told["used_cpu_user"]) + float(told["used_cpu_sys"]))
 
 
 def _check(frontier: Frontier, urls: int) -> None:

@@ -5,7 +5,7 @@ round trips. The number of its writes to sockets does: one for a script, whateve
 """
 
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,9 +54,33 @@ class Server:
         scripts = sum(calls.get(f"cmdstat_{name}", 0) for name in ("eval", "evalsha", "evalsha_ro", "fcall"))
         return Traffic(int(stats["total_writes_processed"]), scripts, int(stats["total_commands_processed"]))
 
+    def script_us(self) -> float:
+        """Time that scripts took so far, in microseconds."""
+        stats = self.info("commandstats")
+        return sum(float(stats[name]["usec"]) for name in ("cmdstat_eval", "cmdstat_evalsha") if name in stats)
+
+    def processor_us(self) -> float:
+        """Its whole processor time so far, in microseconds."""
+        told = self.info("cpu")
+        return 1e6 * (float(told["used_cpu_user"]) + float(told["used_cpu_sys"]))
+
     def info(self, section: str) -> dict[str, Any]:
         """One section of what the server says of itself."""
         return self.client.info(section)  # pyright: ignore[reportUnknownMemberType]
+
+
+class Meter:
+    """What a count of a server has grown by."""
+
+    def __init__(self, total: Callable[[], float]) -> None:
+        self._total = total
+        self._before = total()
+
+    def lap(self) -> float:
+        """Since the last lap."""
+        now = self._total()
+        spent, self._before = now - self._before, now
+        return spent
 
 
 @contextmanager

@@ -73,7 +73,7 @@ def _case(hosts: int, title: str, spec: JobSpec, quick: bool) -> list[Row]:
 
 def _cost(hosts: int, urls: int, pages: int, spec: JobSpec) -> Cost:
     with valkey.serve(durable=False) as server:
-        frontier, meter = Frontier.at(f"{server.url}/2"), Meter(server)
+        frontier, meter = Frontier.at(f"{server.url}/2"), valkey.Meter(server.script_us)
         frontier.create("job", spec, urls)
         for batch in _urls(hosts, urls):
             frontier.admit_submitted("job", batch)
@@ -87,24 +87,6 @@ def _cost(hosts: int, urls: int, pages: int, spec: JobSpec) -> Cost:
             done += len(leases)
         frontier.close_connections()
     return Cost(admit / urls, lease / done, settle / done)
-
-
-class Meter:
-    """The server's own count of the time that its scripts took."""
-
-    def __init__(self, server: valkey.Server) -> None:
-        self._server = server
-        self._before = self._total()
-
-    def lap(self) -> float:
-        """Microseconds since the last lap."""
-        now = self._total()
-        spent, self._before = now - self._before, now
-        return spent
-
-    def _total(self) -> float:
-        stats = self._server.info("commandstats")
-        return sum(float(stats[name]["usec"]) for name in ("cmdstat_eval", "cmdstat_evalsha") if name in stats)
 
 
 def _urls(hosts: int, count: int) -> Iterator[list[Url]]:

@@ -15,7 +15,7 @@ from shoal import __version__
 from shoal.core.egress import Egress
 from shoal.core.mail import MailServer
 from shoal.core.manners import Manners, read_weights
-from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE, Lane, is_for_browser
+from shoal.core.model import CONTROL_QUEUE, SERVED_QUEUES, Lane, is_for_browser, read_queues
 from shoal.core.output import Allowed, Place, read_objects
 from shoal.core.values import RateText
 from shoal.core.webhook import is_address
@@ -25,7 +25,6 @@ from shoal.spiders.finder import is_file, split_sources
 PREFIX = "SHOAL_"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_LINES = 20
-SERVED_QUEUES = (*ALL_QUEUES, CONTROL_QUEUE)
 
 
 def _unlimited_is_0(value: object) -> object:
@@ -246,12 +245,7 @@ class Settings(BaseModel):
     @field_validator("queues")
     @classmethod
     def _known_queues(cls, queues: str) -> str:
-        names = [name.strip() for name in queues.split(",") if name.strip()]
-        unknown = [name for name in names if name not in SERVED_QUEUES]
-        if unknown or not names:
-            shown = ", ".join(unknown) or "(none given)"
-            raise ValueError(f"unknown queue {shown}; there are {', '.join(SERVED_QUEUES)}")
-        return ",".join(sorted(set(names), key=SERVED_QUEUES.index))
+        return ",".join(read_queues(queues))
 
     @property
     def queue_names(self) -> tuple[str, ...]:

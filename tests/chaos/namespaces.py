@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import psutil
-import pytest
 
 from shoal.guardian import die_with_parent
 from tests.conftest import lack
@@ -48,15 +47,15 @@ Child = subprocess.Popen[bytes]
 
 
 def need_namespaces() -> None:
-    """Skips where nobody may make them, or the kernel cannot; where they can be made, the tools must be there."""
+    """They and the tools are there, and somebody who may use them."""
     if os.geteuid():
-        pytest.skip("namespaces with networks of their own need root")
+        lack("root, who alone may make namespaces with networks of their own")
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing:
         lack(f"missing from the PATH: {', '.join(missing)} (apt install iproute2 util-linux)")
     tried = subprocess.run([*_UNSHARE, "sh", "-c", _PROBE], capture_output=True, text=True, timeout=30, check=False)
     if tried.returncode:
-        pytest.skip(f"namespaces with bridges and cables cannot be made here: {tried.stderr.strip()}")
+        lack(f"namespaces with bridges and cables (the kernel's veth and bridge): {tried.stderr.strip()}")
 
 
 @dataclass(frozen=True, slots=True)

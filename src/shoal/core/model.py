@@ -77,6 +77,17 @@ ALL_QUEUES: tuple[str, ...] = tuple(
 """Those that requests are leased from, the most urgent first."""
 CONTROL_QUEUE = "control"
 """Housekeeping; there is nothing to lease."""
+SERVED_QUEUES = (*ALL_QUEUES, CONTROL_QUEUE)
+
+
+def read_queues(text: str) -> tuple[str, ...]:
+    """Names of queues, comma-separated, each once and in their order; raises ValueError for one that there is not."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in SERVED_QUEUES]
+    if unknown or not names:
+        shown = ", ".join(unknown) or "(none given)"
+        raise ValueError(f"unknown queue {shown}; there are {', '.join(SERVED_QUEUES)}")
+    return tuple(sorted(set(names), key=SERVED_QUEUES.index))
 
 
 def is_for_browser(queue: str) -> bool:

@@ -13,11 +13,10 @@ import redis
 from redis import exceptions
 
 from shoal.core.fleet import WorkerBeat
-from shoal.core.model import CONTROL_QUEUE
+from shoal.core.model import CONTROL_QUEUE, SERVED_QUEUES
 from shoal.doctor.finding import Area, Finding, Kind, Level, well
 from shoal.doctor.ground import Ground, NotLooked, database_number, placed_like, redis_cli
 from shoal.redis_url import redis_of
-from shoal.settings import SERVED_QUEUES
 from shoal.worker.door import MAX_BYTES, Door
 
 LOOKED_AT = 20

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from amqp.exceptions import AccessRefused, AMQPError, NotAllowed, PreconditionFailed
 
 from shoal.core.egress import is_loopback
+from shoal.core.model import SERVED_QUEUES
 from shoal.core.trouble import gist
 from shoal.doctor import broker
 from shoal.doctor.finding import Area, Finding, Kind, Level, well
@@ -20,7 +21,6 @@ from shoal.doctor.ground import Ground, NotLooked
 from shoal.errors import BrokerUnavailable
 from shoal.rabbitmq import check_rabbitmq, connected, has_mailbox, is_login, lengths, mailbox_of, refusal, tls_options
 from shoal.redis_url import is_amqp, redacted
-from shoal.settings import SERVED_QUEUES
 
 MANY_RINGS = 10
 """Nobody rings for more where somebody answers."""
