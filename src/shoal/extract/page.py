@@ -54,8 +54,7 @@ class Html:
     def parse(cls, body: bytes, charset: str, base: Base) -> Html:
         """UTF-8 goes to the parser as it is, without a detour through text."""
         tree = LexborHTMLParser(body.removeprefix(BOM_UTF8) if charset == "utf-8" else decode_text(body, charset))
-        node = tree.css_first("base[href]")
-        href = (node.attributes.get("href") if node else None) or ""
+        href = next((href for node in tree.tags("base") if (href := node.attributes.get("href")) is not None), "")
         if len(href) > MAX_HREF_CHARS:
             href = ""
         return cls(tree, base.rebase(href) if href else base, href)

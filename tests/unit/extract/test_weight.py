@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from selectolax.lexbor import LexborHTMLParser
 
 from shoal.core.spec import JobSpec
 from shoal.extract.findings import Wanted, find
-from shoal.extract.weight import LIGHT_BYTES, LIGHT_TAGS, Query, is_light
+from shoal.extract.weight import LIGHT_BYTES, LIGHT_NS, LIGHT_TAGS, Query, is_light
 
 ROW = b"<div class='row'><h2><a href='/p/%d'>A product</a></h2><p>Its description, and its price</p></div>\n"
 MOST_S = 0.4
@@ -62,6 +66,7 @@ def test_an_ordinary_page_is_light() -> None:
         b'<a " y=">" ' + attributes(6_000, every=50) + b">",
         (b"<p " + attributes(800) + b">") * 50,
         b"".join(b"<body %s>" % attributes(100, at) for at in range(0, 6_000, 100)),
+        b"".join(b"<%s %s>" % (b"hTmL" if at % 200 else b"BODY", attributes(100, at)) for at in range(0, 6_000, 100)),
         b"".join(b"<b %s z%d>" % (attributes(20), number) for number in range(1_000)),
         b"".join(b"<Strong %s z%d>" % (attributes(5), number) for number in range(2_000)),
         b"<p>" + b"".join(b"<i/a%d>" % number for number in range(1_000)) + b"<p>x" * 1_000,
@@ -82,6 +87,7 @@ def test_an_ordinary_page_is_light() -> None:
         "attributes behind a quote that opens nothing",
         "attributes of many tags",
         "attributes of small bodies",
+        "attributes of small bodies in capitals",
         "formatting with attributes",
         "formatting with few attributes",
         "formatting that is made again and again",
@@ -138,6 +144,21 @@ def test_long_selectors_weigh_more_than_short_ones() -> None:
     body = b"<div>" * 2_000
     fields = {f"x{number}": "div" + ":not(.a)" * 100 for number in range(20)}
     assert not is_light(body, queries(fields))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    parts=st.lists(st.sampled_from([b"<p ", b"<BODY ", b">", b"='>'", b'= ">', b'"', b"'", b"/", b" = "]), max_size=6),
+    rare=st.integers(1, 2_000),
+)
+def test_no_light_page_has_many_attributes_however_they_are_written(seed: int, parts: list[bytes], rare: int) -> None:
+    pick = random.Random(seed)
+    names = (b"a%d " % number for number in range(20_000))
+    body = b"<p " + b"".join(pick.choice(parts) if parts and not pick.randrange(rare) else name for name in names)
+    if is_light(body):
+        counts = [len(node.attributes) for node in LexborHTMLParser(body).css("*")]
+        assert 2 * sum(count**2 for count in counts) <= LIGHT_NS
 
 
 @pytest.mark.parametrize(
