@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# Shoal is measured against these; each has an environment of its own.
+STACKS := scrapy crawlee tutorial
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -29,7 +31,7 @@ format: .venv/dev.stamp  ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv-bench/stamp  ## measure Shoal beside others (about 15 minutes; the machine should be idle)
+bench: .venv-bench/stamp $(STACKS:%=.venv-bench-%/stamp)  ## measure Shoal beside others (over an hour; the machine should be idle)
 	PYTHONPATH=src .venv-bench/bin/python -m benchmarks $(BENCH)
 
 chaos: .venv/dev.stamp  ## the long version of the fault tests, and 20 runs of the drill
@@ -42,12 +44,12 @@ fleet: .venv/dev.stamp  ## the acceptance tests on another fleet: FLEET=postgres
 	SHOAL_TEST_FLEET=$(or $(FLEET),rabbitmq) $(BIN)/python -m pytest -n 2 --dist loadfile $(or $(TESTS),tests/acceptance)
 
 requirements: .venv/dev.stamp  ## renew the pinned, hashed requirements
-	cd requirements && for name in run dev bench fleet browser; do \
+	cd requirements && for name in run dev bench bench-scrapy bench-crawlee bench-tutorial fleet browser; do \
 	  ../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-emit-find-links --no-annotate --no-header --upgrade $$name.in -o $$name.txt; done
 
 clean:  ## remove everything that was made here
-	rm -rf .venv .venv-bench .ruff_cache .pytest_cache .hypothesis demo-results
+	rm -rf .venv .venv-bench .venv-bench-* .ruff_cache .pytest_cache .hypothesis demo-results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:
@@ -65,7 +67,15 @@ clean:  ## remove everything that was made here
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@ .venv/run.stamp
 
+# Made anew each time: what a list no longer names must not be measured.
+define bench_environment
+$(PYTHON) -m venv --clear $(@D)
+$(@D)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps -r $<
+@touch $@
+endef
+
 .venv-bench/stamp: requirements/bench.txt
-	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps -r requirements/bench.txt
-	@touch $@
+	$(bench_environment)
+
+.venv-bench-%/stamp: requirements/bench-%.txt
+	$(bench_environment)

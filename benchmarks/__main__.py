@@ -3,19 +3,23 @@
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from benchmarks import group, latency, machine, memory, process, server, table
+from benchmarks import group, latency, machine, memory, process, server, site, statements, table
 from benchmarks.api import group as api
 from benchmarks.browser import group as browser
 from benchmarks.data import group as data
 from benchmarks.hostile import group as hostile
-from benchmarks.lineup import CONTENDERS, Contender
-from benchmarks.measure import measure
+from benchmarks.launch import PAGE_KB, Contender, left_out
+from benchmarks.lineup import CONTENDERS, SIZED
+from benchmarks.measure import Course, measure
 from benchmarks.over_time import group as over_time
 from benchmarks.politeness import group as politeness
 from benchmarks.result import Failure, Reading, Results, Row
 
 QUICK_PAGES = 1_000
+FIGURES = {"latency": latency.measure, "memory": memory.measure, "statements": statements.measure}
+"""What is measured beside the contenders when all of these are asked for."""
 GROUPS = {
     "crawl": [contender.name for contender in CONTENDERS],
     "api": [*api.BENCHMARKS],
@@ -32,21 +36,22 @@ def main() -> int:
     options = _options()
     process.exit_on_term()
     wanted = _wanted(options)
-    found, rows = _crawls(options, wanted)
+    crawls = _crawls(options, wanted)
     api_rows, failures = _group(api.BENCHMARKS, wanted, options)
     polite_rows, more_failures = _group(politeness.benchmarks(options.seconds), wanted, options)
     hostile_rows, hostile_failures = _group(hostile.BENCHMARKS, wanted, options)
     browser_rows, last_failures = _group(browser.BENCHMARKS, wanted, options)
     data_rows, data_failures = _group(data.BENCHMARKS, wanted, options)
     time_rows, time_failures = _group(over_time.BENCHMARKS, wanted, options)
-    crawl_failures = [one for one in found if isinstance(one, Failure)]
+    crawl_failures = [one for one in (*crawls.found, *crawls.sized, *crawls.failures) if isinstance(one, Failure)]
     results = Results(
-        readings=tuple(one for one in found if isinstance(one, Reading)),
+        readings=tuple(one for one in crawls.found if isinstance(one, Reading)),
+        sized=tuple(one for one in crawls.sized if isinstance(one, Reading)),
         failures=(
             *(*crawl_failures, *failures, *more_failures, *hostile_failures, *last_failures, *data_failures),
             *time_failures,
         ),
-        rows=tuple(rows),
+        rows=tuple(crawls.rows),
         api_rows=tuple(api_rows),
         polite_rows=tuple(polite_rows),
         hostile_rows=tuple(hostile_rows),
@@ -67,6 +72,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("group", nargs="?", choices=[*GROUPS], help="one group of benchmarks (all)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each contender crawls (3)")
     parser.add_argument("--pages", type=int, default=20_000, help="pages of the site (20000)")
+    parser.add_argument("--size", type=int, choices=[*site.SIZES], help="kilobytes of a page (25, and a table of all)")
     names = [name for group in GROUPS.values() for name in group]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--seconds", type=float, default=60.0, help="how long `limits` watches its hosts (60)")
@@ -85,22 +91,53 @@ def _group(
     return group.run(benchmarks, [name for name in benchmarks if name in wanted], quick=options.quick)
 
 
-def _crawls(options: argparse.Namespace, wanted: Sequence[str]) -> tuple[list[Reading | Failure], list[Row]]:
-    """The group `crawl`: contenders, and what is no crawl when all of them are measured."""
+@dataclass(frozen=True, slots=True)
+class Crawls:
+    """What the group `crawl` has measured."""
+
+    found: Sequence[Reading | Failure] = ()
+    sized: Sequence[Reading | Failure] = ()
+    """On pages of other sizes."""
+    rows: Sequence[Row] = ()
+    """Of what is no crawl: how long people wait, what a URL takes in Redis, how often the database is asked."""
+    failures: Sequence[Failure] = ()
+    """Of the same."""
+
+
+def _crawls(options: argparse.Namespace, wanted: Sequence[str]) -> Crawls:
+    """The group `crawl`: contenders; when all are asked for, other sizes too, and what is no crawl."""
+    contenders = _contenders(options, wanted)
+    if not contenders:
+        return Crawls()
+    found = list(_run(contenders, options, options.size or PAGE_KB))
+    if options.only:
+        return Crawls(found)
+    sized = [one for one in contenders if one.name in SIZED]
+    others = [kb for kb in site.SIZES if kb != PAGE_KB] if options.size is None else []
+    crawled = [one for kb in others for one in _run(sized, options, kb)]
+    return Crawls(found, crawled, *group.run(FIGURES, [*FIGURES], quick=options.quick))
+
+
+def _contenders(options: argparse.Namespace, wanted: Sequence[str]) -> list[Contender]:
+    """Those that were asked for and can run here; one that was named must."""
     contenders = [contender for contender in CONTENDERS if contender.name in wanted]
-    rounds, pages = (1, min(options.pages, QUICK_PAGES)) if options.quick else (options.rounds, options.pages)
-    sizes = {contender.name: contender.size(pages, quick=options.quick) for contender in contenders}
-    found = list(_run(contenders, sizes, rounds)) if contenders else []
-    return found, _figures(quick=options.quick) if len(contenders) == len(CONTENDERS) else []
+    missing = [left_out(contender.name, contender.stack) for contender in contenders if not contender.stack.is_here]
+    if missing and options.only:
+        sys.exit("\n".join(missing))
+    for line in missing:
+        print(line, file=sys.stderr, flush=True)
+    return [contender for contender in contenders if contender.stack.is_here]
 
 
-def _run(contenders: Sequence[Contender], sizes: dict[str, int], rounds: int) -> Iterator[Reading | Failure]:
+def _run(contenders: Sequence[Contender], options: argparse.Namespace, kb: int) -> Iterator[Reading | Failure]:
     """Let all contenders crawl in turn, round after round, so that the machine's noise hits all alike."""
-    with server.serve(sorted(set(sizes.values()))) as urls:
+    rounds, pages = (1, min(options.pages, QUICK_PAGES)) if options.quick else (options.rounds, options.pages)
+    sizes = {contender.name: contender.size(pages, quick=options.quick, kb=kb) for contender in contenders}
+    with server.serve(sorted(set(sizes.values())), kb=kb) as sites:
         for number in range(1, rounds + 1):
             for contender in _rotated(contenders, number - 1):
-                size = sizes[contender.name]
-                yield _tell(measure(contender, url=urls[size], pages=size, number=number))
+                course = Course(sites, kb, sizes[contender.name], number)
+                yield _tell(measure(contender, course), kb)
 
 
 def _rotated(contenders: Sequence[Contender], by: int) -> list[Contender]:
@@ -109,16 +146,10 @@ def _rotated(contenders: Sequence[Contender], by: int) -> list[Contender]:
     return [*contenders[by:], *contenders[:by]]
 
 
-def _tell(result: Reading | Failure) -> Reading | Failure:
-    said = f"{result.pages_per_second:,.0f} pages/s" if isinstance(result, Reading) else "failed"
+def _tell(result: Reading | Failure, kb: int) -> Reading | Failure:
+    said = f"{result.pages_per_second:,.0f} pages/s of {kb} KB" if isinstance(result, Reading) else "failed"
     print(f"round {result.round}: {result.contender}: {said}", file=sys.stderr, flush=True)
     return result
-
-
-def _figures(*, quick: bool) -> list[Row]:
-    """What is not a crawl: how long people wait, and what a URL takes in Redis."""
-    print("measuring latency and memory", file=sys.stderr, flush=True)
-    return [*latency.measure(quick), *memory.measure(quick)]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from benchmarks.result import Results
+from benchmarks.result import Reading, Results
 
 BASE = "shoal-1"
 
@@ -33,12 +33,12 @@ class Verdict:
         return {True: "met", False: "not met", None: "not measured"}[self.met]
 
 
-def ratio(results: Results, contender: str, against: str) -> float | None:
+def ratio(
+    results: Results, contender: str, against: str, of: Callable[[Reading], float] = lambda one: one.pages_per_second
+) -> float | None:
     """Return how many times as fast one contender is as another: the median over the rounds of both."""
-    rates = {reading.round: reading.pages_per_second for reading in results.of(against)}
-    pairs = [
-        reading.pages_per_second / rates[reading.round] for reading in results.of(contender) if reading.round in rates
-    ]
+    others = {reading.round: of(reading) for reading in results.of(against)}
+    pairs = [of(reading) / others[reading.round] for reading in results.of(contender) if reading.round in others]
     return median(pairs) if pairs else None
 
 
@@ -79,17 +79,28 @@ def _faster(contender: str, times: float, against: str) -> Bar:
     )
 
 
-def _round_trips_a_page(results: Results) -> float | None:
-    found = [r.round_trips / r.pages for r in results.of(BASE) if r.round_trips is not None]
+def _lighter(contender: str, against: str) -> Bar:
+    return Bar(
+        f"{contender}: peak memory against {against}",
+        "< 1 ×",
+        lambda results: ratio(results, contender, against, lambda reading: reading.peak_bytes),
+        lambda measured: measured < 1,
+    )
+
+
+def _calls_a_page(results: Results) -> float | None:
+    found = [reading.round_trips_a_page for reading in results.of(BASE) if reading.round_trips_a_page is not None]
     return median(found) if found else None
 
 
+OTHERS = {"scrapy": 20, "scrapy-tuned": 5, "crawlee": 15, "scrapy-redis": 40, "tutorial": 35}
+"""How many times as fast Shoal has to be with one worker process, and with less memory."""
+MAX_CALLS = 0.4
 BARS = (
-    _faster(BASE, 0.60, "raw"),
-    _faster("shoal-1-archive", 0.40, "raw"),
-    _faster(BASE, 12, "scrapy"),
-    _faster(BASE, 4, "scrapy-tuned"),
-    _faster(BASE, 20, "tutorial"),
-    _faster("shoal-2", 1.6, BASE),
-    Bar(f"{BASE}: Redis round trips a page", "≤ 0.6", _round_trips_a_page, lambda measured: measured <= 0.6),
+    _faster(BASE, 0.8, "raw"),
+    _faster("shoal-1-archive", 0.6, "raw"),
+    *(_faster(BASE, times, other) for other, times in OTHERS.items()),
+    _faster("shoal-2", 1.7, BASE),
+    *(_lighter(BASE, other) for other in OTHERS),
+    Bar(f"{BASE}: Redis calls a page", f"≤ {MAX_CALLS:g}", _calls_a_page, lambda measured: measured <= MAX_CALLS),
 )

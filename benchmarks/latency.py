@@ -12,7 +12,7 @@ from statistics import median
 
 import psutil
 
-from benchmarks.lineup import REPOSITORY, environment
+from benchmarks.launch import REPOSITORY, environment
 from benchmarks.process import running
 from benchmarks.result import Row
 from tests.site.generated import LinkedSite
@@ -21,7 +21,8 @@ from tests.site.server import Server, serve
 STARTS, STARTS_QUICK = 5, 1
 IDLE_S, IDLE_QUICK_S = 30.0, 3.0
 DEADLINE_S = 60.0
-MAX_FIRST_FETCH_S = 2.0
+MAX_FIRST_FETCH_S = 1.5
+MAX_HELP_MS = 250.0
 MAX_END_S = 1.0
 MAX_JOIN_S = 2.0
 MAX_IDLE_PERCENT = 1.0
@@ -30,10 +31,24 @@ MAX_IDLE_PERCENT = 1.0
 def measure(quick: bool) -> list[Row]:
     """Each on a home of its own."""
     return [
+        _help(STARTS_QUICK if quick else STARTS),
         *_short_crawls(STARTS_QUICK if quick else STARTS),
         _join(STARTS_QUICK if quick else STARTS),
         _idle(IDLE_QUICK_S if quick else IDLE_S),
     ]
+
+
+def _help(times: int) -> Row:
+    """The first one warms the caches, and does not count."""
+    with tempfile.TemporaryDirectory(prefix="shoal-bench-home-") as home:
+        waits = [_one_help(home) for _ in range(times + 1)][1:]
+    return Row("`shoal --help`", 1000 * median(waits), "ms", f"median of {times}", MAX_HELP_MS)
+
+
+def _one_help(home: str) -> float:
+    started = time.monotonic()
+    _shoal(home, "--help")
+    return time.monotonic() - started
 
 
 def _short_crawls(times: int) -> Iterator[Row]:

@@ -1,66 +1,17 @@
 """The contenders: how each is started, and how much of the work it is given."""
 
-import os
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 
-LOOPBACK = "127.0.0.0/8"
-"""Where all that is crawled here is."""
-REPOSITORY = Path(__file__).resolve().parent.parent
+from benchmarks.launch import Contender, Ground, Launch, Stack, foreign
 
-
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """Where a contender runs: the site it crawls, a folder of its own, and its Redis servers."""
-
-    url: str
-    pages: int
-    home: Path
-    redis: tuple[str, ...]
+LONG = timedelta(minutes=5)
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """A command, and what it finds in its environment."""
-
-    command: list[str]
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """One program that crawls the site."""
-
-    name: str
-    about: str
-    launch: Callable[[Ground], Launch]
-    pages: int | None = None
-    """How many pages its site has; none: as many as the run asks for."""
-    quick_pages: int = 1_000
-    servers: int = 0
-    """How many Redis servers it needs."""
-    durable: bool = False
-    """Whether these log their writes, as Shoal's embedded server does."""
-    timeout: timedelta = timedelta(minutes=3)
-
-    def size(self, pages: int, *, quick: bool) -> int:
-        """Return the number of pages of the site that this contender is given."""
-        if quick:
-            return min(self.quick_pages, pages)
-        return min(self.pages or pages, pages)
-
-
-def _module(module: str, *arguments: str) -> Callable[[Ground], Launch]:
-    return lambda ground: Launch([sys.executable, "-m", module, ground.url, *arguments])
-
-
-def _tutorial(ground: Ground) -> Launch:
-    command = [sys.executable, "-m", "benchmarks.contenders.tutorial_run", ground.url, str(ground.pages)]
-    return Launch(command, {"TUTORIAL_REDIS": ground.redis[0]})
+def _raw(ground: Ground) -> Launch:
+    return Launch([sys.executable, "-m", "benchmarks.raw", ground.url])
 
 
 def _shoal(ground: Ground, *, workers: int, archive: bool) -> Launch:
@@ -72,59 +23,53 @@ def _shoal(ground: Ground, *, workers: int, archive: bool) -> Launch:
     return Launch([sys.executable, "-m", "shoal", "crawl", ground.url, *options], env)
 
 
-def _shoal_contender(name: str, about: str, *, workers: int, archive: bool) -> Contender:
+def _shoal_contender(workers: int, *, archive: bool) -> Contender:
     # Frontier and broker have a server each, so that the doorbells' share of the calls can be read off.
-    launch = partial(_shoal, workers=workers, archive=archive)
-    return Contender(name, about, launch, servers=2, durable=True)
+    name = f"shoal-{workers}-archive" if archive else f"shoal-{workers}"
+    return Contender(name, partial(_shoal, workers=workers, archive=archive), servers=2, durable=True)
+
+
+def _scrapy(script: str, *options: str) -> Callable[[Ground], Launch]:
+    return lambda ground: foreign(Stack.SCRAPY, script, ground.url, *options)
+
+
+def _scrapy_redis(ground: Ground, *, processes: int) -> Launch:
+    return foreign(Stack.SCRAPY, "scrapy_redis_run.py", ground.url, ground.redis[0], str(processes))
+
+
+def _scrapy_redis_contender(name: str, processes: int) -> Contender:
+    launch = partial(_scrapy_redis, processes=processes)
+    return Contender(name, launch, Stack.SCRAPY, pages=1_200, quick_pages=100, servers=1, timeout=LONG)
+
+
+def _crawlee(ground: Ground) -> Launch:
+    return foreign(Stack.CRAWLEE, "crawlee_parsel.py", ground.url)
+
+
+def _tutorial(ground: Ground, *, pool: str) -> Launch:
+    arguments = (ground.url, str(ground.pages), pool)
+    return foreign(Stack.TUTORIAL, "tutorial_run.py", *arguments, env={"TUTORIAL_REDIS": ground.redis[0]})
+
+
+def _tutorial_contender(name: str, pool: str) -> Contender:
+    launch = partial(_tutorial, pool=pool)
+    return Contender(name, launch, Stack.TUTORIAL, pages=600, quick_pages=40, servers=1, timeout=LONG)
 
 
 CONTENDERS = (
-    Contender("raw", "the ceiling: HTTP client and parser in a bare loop", _module("benchmarks.raw")),
-    _shoal_contender("shoal-1", "one worker process, no archive", workers=1, archive=False),
-    _shoal_contender("shoal-1-archive", "one worker process, with archive", workers=1, archive=True),
-    _shoal_contender("shoal-2", "two worker processes, no archive", workers=2, archive=False),
-    Contender(
-        "scrapy",
-        "Scrapy's CrawlSpider on default settings",
-        _module("benchmarks.contenders.scrapy_plain"),
-        pages=2_000,
-        quick_pages=100,
-        timeout=timedelta(minutes=5),
-    ),
-    Contender(
-        "scrapy-tuned",
-        "Scrapy tuned by hand",
-        _module("benchmarks.contenders.scrapy_tuned"),
-        pages=6_000,
-        quick_pages=200,
-        timeout=timedelta(minutes=5),
-    ),
-    Contender(
-        "scrapy-shortcut",
-        "the tuned one, its spider remembers hrefs itself",
-        _module("benchmarks.contenders.scrapy_tuned", "--shortcut"),
-        pages=6_000,
-        quick_pages=400,
-    ),
-    Contender(
-        "tutorial",
-        "one Celery message for each URL, two processes",
-        _tutorial,
-        pages=600,
-        quick_pages=40,
-        servers=1,
-        timeout=timedelta(minutes=5),
-    ),
+    Contender("raw", _raw),
+    _shoal_contender(1, archive=False),
+    _shoal_contender(1, archive=True),
+    _shoal_contender(2, archive=False),
+    _shoal_contender(2, archive=True),
+    Contender("scrapy", _scrapy("scrapy_plain.py"), Stack.SCRAPY, pages=2_000, quick_pages=100, timeout=LONG),
+    Contender("scrapy-tuned", _scrapy("scrapy_tuned.py"), Stack.SCRAPY, pages=6_000, quick_pages=200, timeout=LONG),
+    Contender("scrapy-shortcut", _scrapy("scrapy_tuned.py", "--shortcut"), Stack.SCRAPY, pages=6_000, quick_pages=400),
+    _scrapy_redis_contender("scrapy-redis", 1),
+    _scrapy_redis_contender("scrapy-redis-2", 2),
+    Contender("crawlee", _crawlee, Stack.CRAWLEE, pages=2_000, quick_pages=100, timeout=LONG),
+    _tutorial_contender("tutorial", "prefork"),
+    _tutorial_contender("tutorial-gevent", "gevent"),
 )
-
-
-def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a contender: ours, less proxies and settings that would reach into it."""
-    # PYTHON*: without bytecode files, say, every process would compile its libraries anew.
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.lower().endswith("_proxy") and not name.startswith(("SHOAL_", "PYTHON"))
-    }
-    path = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])
-    return kept | {"PYTHONPATH": path, "SHOAL_EGRESS_ALLOW": LOOPBACK} | dict(extra)
+SIZED = ("raw", "shoal-1", "shoal-1-archive", "scrapy-tuned")
+"""Those that crawl pages of other sizes as well."""

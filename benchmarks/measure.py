@@ -4,6 +4,7 @@ import json
 import resource
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import valkey
-from benchmarks.lineup import REPOSITORY, Contender, Ground, environment
+from benchmarks.launch import REPOSITORY, Contender, Ground, environment
 from benchmarks.process import Child, NotReadyError, end, running
 from benchmarks.result import Failure, Outcome, Reading
+from benchmarks.served import Served
 from benchmarks.tree import Tree
 
 TAIL = 600
@@ -32,32 +34,47 @@ class Cost:
     peak_bytes: int
 
 
-def measure(contender: Contender, *, url: str, pages: int, number: int) -> Reading | Failure:
-    """Let a contender crawl the site that begins at a URL, in round `number`."""
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What a contender crawls in a round."""
+
+    sites: Served
+    kb: int
+    pages: int
+    number: int
+    """Of the round."""
+
+
+def measure(contender: Contender, course: Course) -> Reading | Failure:
+    """Let a contender crawl its site."""
     try:
-        return _measure(contender, url, pages, number)
+        return _measure(contender, course)
     except (CrawlError, NotReadyError) as exc:
-        return Failure(contender.name, number, str(exc))
+        return Failure(contender.name, course.number, str(exc))
 
 
-def _measure(contender: Contender, url: str, pages: int, number: int) -> Reading:
+def _measure(contender: Contender, course: Course) -> Reading:
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shoal-bench-home-")))
         servers = [stack.enter_context(valkey.serve(durable=contender.durable)) for _ in range(contender.servers)]
         before = _traffic(servers)
-        ground = Ground(url, pages, home, tuple(server.url for server in servers))
+        ground = Ground(course.sites[course.pages], course.pages, home, tuple(server.url for server in servers))
+        started = time.monotonic()
         outcome, cost = _crawl(contender, ground)
         traffic = _traffic(servers) - before
     return Reading(
         contender=contender.name,
-        round=number,
+        round=course.number,
+        kb=course.kb,
         pages=outcome.pages,
         seconds=outcome.seconds,
         cpu_seconds=cost.cpu_seconds,
         peak_bytes=cost.peak_bytes,
+        first_fetch_seconds=course.sites.first_fetch(course.pages, started),
         round_trips=traffic.round_trips if servers else None,
         scripts=traffic.scripts if servers else None,
         commands=traffic.commands if servers else None,
+        redis_bytes=traffic.bytes if servers else None,
     )
 
 

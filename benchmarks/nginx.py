@@ -2,11 +2,13 @@
 
 import shutil
 import tempfile
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.process import free_port, listens, running, wait_ready
+from benchmarks.served import Served
 from benchmarks.site import Site
 
 # One process in the foreground (no master): what we start is what serves, and it needs no user to drop to.
@@ -17,7 +19,9 @@ pid {folder}/nginx.pid;
 error_log {folder}/error.log error;
 events {{ worker_connections 4096; }}
 http {{
-  access_log off;
+  map $uri $is_start {{ default 0; /index.html 1; }}
+  log_format starts "$msec $server_port";
+  access_log {folder}/starts.log starts if=$is_start;
   types {{ text/html html; }}
   default_type application/octet-stream;
   sendfile on;
@@ -41,8 +45,8 @@ def find() -> str | None:
 
 
 @contextmanager
-def serve(binary: str, sites: Sequence[Site]) -> Generator[dict[int, str]]:
-    """Serve sites while the block lasts; yields where each begins, by its number of pages."""
+def serve(binary: str, sites: Sequence[Site]) -> Generator[Served]:
+    """Serve sites while the block lasts. Of all requests, those for the start pages alone are logged."""
     ports = {site.pages: free_port() for site in sites}
     with tempfile.TemporaryDirectory(prefix="shoal-bench-nginx-") as name:
         folder = Path(name)
@@ -51,7 +55,15 @@ def serve(binary: str, sites: Sequence[Site]) -> Generator[dict[int, str]]:
         command = [binary, "-e", str(folder / "error.log"), "-p", name, "-c", str(config)]
         with running(command, log=folder / "log") as child:
             wait_ready(child, lambda: all(listens(port) for port in ports.values()))
-            yield {pages: f"http://127.0.0.1:{port}/index.html" for pages, port in ports.items()}
+            urls = {pages: f"http://127.0.0.1:{port}/index.html" for pages, port in ports.items()}
+            yield Served(urls, lambda pages: _starts(folder / "starts.log", ports[pages]))
+
+
+def _starts(log: Path, port: int) -> list[float]:
+    """When a start page was asked for, on the clock that all processes share; the log has the time of day."""
+    ahead = time.time() - time.monotonic()
+    lines = (line.split() for line in log.read_text().splitlines())
+    return [float(at) - ahead for at, where in lines if int(where) == port]
 
 
 def _config(folder: Path, sites: Sequence[Site], ports: dict[int, int]) -> str:

@@ -10,7 +10,7 @@ import time
 
 import uvloop
 
-from benchmarks.lineup import LOOPBACK
+from benchmarks.launch import LOOPBACK
 from shoal.core.egress import Egress
 from shoal.core.url import Base, Url, parse
 from shoal.extract.page import Html

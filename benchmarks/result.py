@@ -17,13 +17,18 @@ class Reading:
 
     contender: str
     round: int
+    kb: int
+    """The size of its pages."""
     pages: int
     seconds: float
     cpu_seconds: float
     peak_bytes: int
+    first_fetch_seconds: float | None
+    """From the start of its command."""
     round_trips: int | None
     scripts: int | None
     commands: int | None
+    redis_bytes: int | None
 
     @property
     def pages_per_second(self) -> float:
@@ -34,12 +39,12 @@ class Reading:
         return self.cpu_seconds / self.pages * 1000
 
     @property
-    def round_trips_per_1000(self) -> float | None:
-        return None if self.round_trips is None else self.round_trips / self.pages * 1000
+    def round_trips_a_page(self) -> float | None:
+        return None if self.round_trips is None else self.round_trips / self.pages
 
     @property
-    def commands_per_1000(self) -> float | None:
-        return None if self.commands is None else self.commands / self.pages * 1000
+    def redis_bytes_a_page(self) -> float | None:
+        return None if self.redis_bytes is None else self.redis_bytes / self.pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,8 @@ class Results:
 
     readings: tuple[Reading, ...]
     failures: tuple[Failure, ...]
+    sized: tuple[Reading, ...] = ()
+    """Of pages of other sizes."""
     rows: tuple[Row, ...] = ()
     api_rows: tuple[Row, ...] = ()
     """Of the control plane."""

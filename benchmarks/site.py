@@ -2,6 +2,7 @@
 
 A site of N pages is `/index.html` (page 0) and `/p/1.html` … `/p/{N-1}.html`. Page n links to its children
 3n+1, 3n+2 and 3n+3, so every page is reachable in log3 N steps; navigation and random links make up the rest.
+Pages come in three sizes, of 5, 25 and 250 KB, with about 20, 80 and 200 links.
 """
 
 import os
@@ -11,13 +12,14 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.launch import PAGE_KB
+
 FORMAT = 1
 """Part of the cache's name: raise it when the pages change."""
 
-SECTIONS = 11
 CHILDREN = 3
-PARAGRAPHS = 24
-RELATED = 39
+SENTENCE = 62
+"""Words."""
 
 TEXT = """
 anchor atlas basin beacon berth bight boom bow brine buoy cable canvas cape channel chart coast compass
@@ -32,6 +34,23 @@ WORDS = TEXT.split()
 
 
 @dataclass(frozen=True, slots=True)
+class Measures:
+    """What a page of some size is made of."""
+
+    sections: int
+    """Links of the navigation."""
+    paragraphs: int
+    """In each of them is a link."""
+    sentences: int
+    """In a paragraph, behind its link."""
+    related: int
+
+
+SIZES = {5: Measures(6, 4, 1, 3), PAGE_KB: Measures(12, 24, 1, 39), 250: Measures(12, 100, 5, 81)}
+"""By kilobytes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """A generated site on disk."""
 
@@ -39,11 +58,11 @@ class Site:
     pages: int
 
 
-def build(pages: int) -> Site:
-    """Return the site of so many pages, from the cache or newly written."""
-    root = _cache() / f"site-{FORMAT}-{pages}"
+def build(pages: int, kb: int = PAGE_KB) -> Site:
+    """Return the site of so many pages of a size, from the cache or newly written."""
+    root = _cache() / f"site-{FORMAT}-{kb}k-{pages}"
     if not root.is_dir():
-        _write_whole(root, pages)
+        _write_whole(root, pages, SIZES[kb])
     return Site(root, pages)
 
 
@@ -54,18 +73,20 @@ def warm(site: Site) -> None:
             path.read_bytes()
 
 
-def render(page: int, pages: int, prose: list[str]) -> str:
-    """Write one page of about 25 KB with about 80 links."""
+def render(page: int, pages: int, prose: list[str], measures: Measures) -> str:
+    """Write one page."""
     pick = random.Random(page)
     title = " ".join(pick.choices(WORDS, k=4)).title()
     body = "\n".join(
-        f"<p>{paragraph % _anchor(pick.randrange(pages), pick)}</p>" for paragraph in pick.choices(prose, k=PARAGRAPHS)
+        f"<p>{paragraph % _anchor(pick.randrange(pages), pick)}</p>"
+        for paragraph in pick.choices(prose, k=measures.paragraphs)
     )
-    related = "\n".join(_teaser(pick.randrange(pages), pick) for _ in range(RELATED))
+    related = "\n".join(_teaser(pick.randrange(pages), pick) for _ in range(measures.related))
+    sections = range(min(measures.sections, pages))
     return PAGE.format(
         title=title,
         number=page,
-        nav="\n".join(f'<li><a href="{_path(n)}">Section {n}</a></li>' for n in range(min(SECTIONS + 1, pages))),
+        nav="\n".join(f'<li><a href="{_path(n)}">Section {n}</a></li>' for n in sections),
         trail=" / ".join(_anchor(n, pick) for n in _trail(page)),
         body=body,
         related=related,
@@ -73,6 +94,15 @@ def render(page: int, pages: int, prose: list[str]) -> str:
         previous=_path(max(page - 1, 0)),
         following=_path(min(page + 1, pages - 1)),
     )
+
+
+def prose(measures: Measures) -> list[str]:
+    """Return a stock of paragraphs, each with one place for a link."""
+    pick = random.Random(0)
+    return [
+        " ".join([_sentence(pick), "See %s.", *(_sentence(pick) for _ in range(measures.sentences))])
+        for _ in range(500)
+    ]
 
 
 def _cache() -> Path:
@@ -84,27 +114,21 @@ def _cache() -> Path:
     return folder
 
 
-def _write_whole(root: Path, pages: int) -> None:
+def _write_whole(root: Path, pages: int, measures: Measures) -> None:
     """Write the site beside its place and move it there, so that a broken run leaves no half site."""
     partial = root.with_name(f"{root.name}.{os.getpid()}")
     try:
         (partial / "p").mkdir(parents=True)
-        prose = _prose()
+        stock = prose(measures)
         for page in range(pages):
-            (partial / _path(page)[1:]).write_text(render(page, pages, prose), encoding="utf-8")
+            (partial / _path(page)[1:]).write_text(render(page, pages, stock, measures), encoding="utf-8")
         partial.rename(root)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _prose() -> list[str]:
-    """Return a stock of paragraphs, each with one place for a link."""
-    pick = random.Random(0)
-    return [_sentence(pick, 62) + " See %s. " + _sentence(pick, 62) for _ in range(500)]
-
-
-def _sentence(pick: random.Random, words: int) -> str:
-    return " ".join(pick.choices(WORDS, k=words)).capitalize() + "."
+def _sentence(pick: random.Random) -> str:
+    return " ".join(pick.choices(WORDS, k=SENTENCE)).capitalize() + "."
 
 
 def _path(page: int) -> str:

@@ -10,11 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bars import BASE, Verdict, judge, ratio
-from benchmarks.lineup import CONTENDERS, Contender
+from benchmarks.launch import Contender
+from benchmarks.lineup import CONTENDERS
 from benchmarks.machine import Machine
 from benchmarks.result import Reading, Results, Row
 
-WIDTH = 130
+WIDTH = 140
+START_TWICE = 1
+"""Scrapy fetches its start page twice."""
 FOLDER = Path(__file__).resolve().parent / "results"
 
 
@@ -25,6 +28,7 @@ class Grid:
     title: str
     head: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
+    note: str = ""
 
 
 def show(results: Results) -> None:
@@ -32,6 +36,8 @@ def show(results: Results) -> None:
     console = _console()
     for grid in _grids(results):
         console.print(_rich(grid))
+        if grid.note:
+            console.print(grid.note, markup=False)
     for failure in results.failures:
         console.print(f"{failure.contender}, round {failure.round}: {failure.reason}", style="red", markup=False)
 
@@ -55,6 +61,8 @@ def _console() -> Console:
 def _grids(results: Results) -> Iterator[Grid]:
     if results.readings:
         yield _contenders(results)
+    if results.sized:
+        yield _sizes(results)
     if results.rows:
         yield _rows("Other figures", results.rows)
     if results.api_rows:
@@ -74,13 +82,45 @@ def _grids(results: Results) -> Iterator[Grid]:
 
 def _contenders(results: Results) -> Grid:
     head = (
-        *("contender", "pages", "pages/s", "spread", f"{BASE} is", "CPU s/1k"),
-        *("Redis trips/1k", "Redis cmds/1k", "peak MB"),
+        *("contender", "pages", "pages/s", "spread", f"{BASE} is", "CPU s/1k", "peak MB", "first fetch s"),
+        *("Redis calls/page", "Redis bytes/page"),
     )
     lines = tuple(
         _line(contender, readings, results) for contender in CONTENDERS if (readings := results.of(contender.name))
     )
-    return Grid("Medians over the rounds", head, lines)
+    return Grid(f"Pages of {results.readings[0].kb} KB, medians over the rounds", head, lines, _smaller(results))
+
+
+def _smaller(results: Results) -> str:
+    """Who has less to remember than Shoal, and so needs less memory than on the same site."""
+    pages = {contender.name: found[0].pages for contender in CONTENDERS if (found := results.of(contender.name))}
+    most = max(pages.values())
+    names = ", ".join(f"{name} ({count:,})" for name, count in pages.items() if count < most - START_TWICE)
+    return f"On a smaller site, with fewer URLs to keep in memory: {names}." if names else ""
+
+
+def _sizes(results: Results) -> Grid:
+    """A line for each contender and size."""
+    readings = (*results.readings, *results.sized)
+    lines = tuple(
+        _size_line(name, [one for one in readings if (one.contender, one.kb) == (name, kb)])
+        for name in dict.fromkeys(one.contender for one in results.sized)
+        for kb in sorted({one.kb for one in readings if one.contender == name})
+    )
+    return Grid("Sizes of pages", ("contender", "KB", "pages", "pages/s", "MB/s", "CPU s/1k", "peak MB"), lines)
+
+
+def _size_line(name: str, readings: Sequence[Reading]) -> tuple[str, ...]:
+    rate, kb = median(reading.pages_per_second for reading in readings), readings[0].kb
+    return (
+        name,
+        str(kb),
+        f"{readings[0].pages:,}",
+        f"{rate:,.0f}",
+        f"{rate * kb / 1000:,.1f}",
+        f"{median(reading.cpu_seconds_per_1000 for reading in readings):.2f}",
+        f"{median(reading.peak_bytes for reading in readings) / 1e6:,.0f}",
+    )
 
 
 def _line(contender: Contender, readings: Sequence[Reading], results: Results) -> tuple[str, ...]:
@@ -93,15 +133,16 @@ def _line(contender: Contender, readings: Sequence[Reading], results: Results) -
         f"{min(rates):,.0f}–{max(rates):,.0f}",
         "–" if times is None else f"{times:.2f} ×",
         f"{median(reading.cpu_seconds_per_1000 for reading in readings):.2f}",
-        _middle([reading.round_trips_per_1000 for reading in readings]),
-        _middle([reading.commands_per_1000 for reading in readings]),
         f"{median(reading.peak_bytes for reading in readings) / 1e6:,.0f}",
+        _middle([reading.first_fetch_seconds for reading in readings], ".2f"),
+        _middle([reading.round_trips_a_page for reading in readings], ",.2f"),
+        _middle([reading.redis_bytes_a_page for reading in readings], ",.0f"),
     )
 
 
-def _middle(values: Sequence[float | None]) -> str:
+def _middle(values: Sequence[float | None], shape: str) -> str:
     known = [value for value in values if value is not None]
-    return f"{median(known):,.0f}" if known else "–"
+    return format(median(known), shape) if known else "–"
 
 
 def _rows(title: str, rows: Sequence[Row]) -> Grid:
@@ -142,4 +183,4 @@ def _markdown(results: Results, machine: Machine) -> str:
 def _markdown_grid(grid: Grid) -> str:
     rule = ("---", *("---:" for _ in grid.head[1:]))
     lines = "\n".join(f"| {' | '.join(line)} |" for line in (grid.head, rule, *grid.lines))
-    return f"**{grid.title}**\n\n{lines}"
+    return "\n\n".join(part for part in (f"**{grid.title}**", lines, grid.note) if part)

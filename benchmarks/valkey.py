@@ -24,16 +24,19 @@ class Traffic:
     round_trips: int = 0
     scripts: int = 0
     commands: int = 0
+    bytes: int = 0
+    """Over its sockets, in both directions."""
 
     def __add__(self, other: "Traffic") -> "Traffic":
         return Traffic(
-            self.round_trips + other.round_trips, self.scripts + other.scripts, self.commands + other.commands
+            self.round_trips + other.round_trips,
+            self.scripts + other.scripts,
+            self.commands + other.commands,
+            self.bytes + other.bytes,
         )
 
     def __sub__(self, other: "Traffic") -> "Traffic":
-        return Traffic(
-            self.round_trips - other.round_trips, self.scripts - other.scripts, self.commands - other.commands
-        )
+        return self + Traffic(-other.round_trips, -other.scripts, -other.commands, -other.bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,12 @@ class Server:
         stats = self.info("stats")
         calls = {name: int(entry["calls"]) for name, entry in self.info("commandstats").items()}
         scripts = sum(calls.get(f"cmdstat_{name}", 0) for name in ("eval", "evalsha", "evalsha_ro", "fcall"))
-        return Traffic(int(stats["total_writes_processed"]), scripts, int(stats["total_commands_processed"]))
+        return Traffic(
+            int(stats["total_writes_processed"]),
+            scripts,
+            int(stats["total_commands_processed"]),
+            int(stats["total_net_input_bytes"]) + int(stats["total_net_output_bytes"]),
+        )
 
     def script_us(self) -> float:
         """Time that scripts took so far, in microseconds."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.lineup import REPOSITORY, environment
+from benchmarks.launch import REPOSITORY, environment
 from benchmarks.process import Child, free_port, running, wait_ready
 from shoal.embedded import hold_embedded
 from shoal.redis_url import RedisUrls

@@ -1,6 +1,5 @@
 """Who renders the site: Shoal and the others, each as a command that writes what it has read to a file."""
 
-import importlib.util
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.lineup import Launch
+from benchmarks.launch import Launch, Stack, foreign
 
 AT_ONCE = 4
 """Pages, for everybody."""
@@ -45,13 +44,7 @@ class Contender:
     """Of the pages; who is slow gets a smaller site."""
     first: int = AT_ONCE + 1
     """Pages that come before the clock begins: the start page, which leads to the others, and the first of those."""
-    module: str = "playwright"
-    """Without this it cannot run."""
-
-    @property
-    def is_here(self) -> bool:
-        """Can it run here?"""
-        return importlib.util.find_spec(self.module) is not None
+    stack: Stack = Stack.SHOAL
 
 
 def _shoal(course: Course) -> Launch:
@@ -79,14 +72,14 @@ def _new_browsers(course: Course) -> Launch:
 
 
 def _crawlee(course: Course, *options: str) -> Launch:
-    command = [sys.executable, "-m", "benchmarks.browser.crawlee_run", course.executable, str(AT_ONCE)]
+    arguments = (course.executable, str(AT_ONCE), str(course.results), f"{course.url}/", *options)
     storage = {"CRAWLEE_STORAGE_DIR": str(course.home / "crawlee")}
-    return Launch([*command, str(course.results), f"{course.url}/", *options], storage)
+    return foreign(Stack.CRAWLEE, "crawlee_browser.py", *arguments, env=storage)
 
 
 CONTENDERS = (
     Contender(SHOAL, _shoal),
     Contender(NEW, _new_browsers, share=0.4, first=AT_ONCE),  # it is told all pages
-    Contender(CRAWLEE, _crawlee, module="crawlee"),
-    Contender(INCOGNITO, lambda course: _crawlee(course, "--incognito"), module="crawlee"),
+    Contender(CRAWLEE, _crawlee, stack=Stack.CRAWLEE),
+    Contender(INCOGNITO, lambda course: _crawlee(course, "--incognito"), stack=Stack.CRAWLEE),
 )

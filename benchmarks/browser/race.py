@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks import valkey
 from benchmarks.browser import site
 from benchmarks.browser.lineup import Contender, Course
-from benchmarks.lineup import REPOSITORY, Launch, environment
+from benchmarks.launch import REPOSITORY, Launch, environment
 from benchmarks.process import end, running
 from benchmarks.tree import Tree
 

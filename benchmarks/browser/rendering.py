@@ -6,6 +6,7 @@ from statistics import median
 
 from benchmarks.browser import race
 from benchmarks.browser.lineup import AT_ONCE, CONTENDERS, CRAWLEE, INCOGNITO, NEW, SHOAL, Contender
+from benchmarks.launch import left_out
 from benchmarks.result import Row
 from shoal.render.lookup import find_browser
 
@@ -19,13 +20,22 @@ Rounds = list[dict[str, race.Lap]]
 def measure(quick: bool) -> list[Row]:
     """Round after round, each begun by another contender, so that the machine's noise hits all alike."""
     pages, rounds = (PAGES_QUICK, ROUNDS_QUICK) if quick else (PAGES, ROUNDS)
-    contenders = [one for one in CONTENDERS if one.is_here and not (quick and one.name in LEFT_OUT_QUICK)]
+    contenders = _contenders(quick)
     executable = find_browser()
     laps: Rounds = []
     for number in range(rounds):
         laps.append({one.name: _run(one, pages, executable, quick=quick) for one in _rotated(contenders, number)})
     others = [one.name for one in contenders if one.name != SHOAL]
     return [*(_rate(one.name, laps) for one in contenders), *(_ratio(name, laps) for name in others)]
+
+
+def _contenders(quick: bool) -> list[Contender]:
+    """Those whose environment is here; of the others it is said that they are left out."""
+    wanted = [one for one in CONTENDERS if not (quick and one.name in LEFT_OUT_QUICK)]
+    for one in wanted:
+        if not one.stack.is_here:
+            print(f"rendering: {left_out(one.name, one.stack)}", file=sys.stderr, flush=True)
+    return [one for one in wanted if one.stack.is_here]
 
 
 def _run(contender: Contender, pages: int, executable: str, *, quick: bool) -> race.Lap:

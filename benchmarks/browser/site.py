@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.lineup import REPOSITORY, environment
+from benchmarks.launch import REPOSITORY, environment
 from benchmarks.process import free_port, listens, running, wait_ready
 from tests.site.hits import read_hits
 from tests.site.parent import die_with_parent

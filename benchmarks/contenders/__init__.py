@@ -1,1 +1,4 @@
-"""The programs that Shoal is measured against; each is a module that is run as a process of its own."""
+"""The programs that Shoal is measured against: scripts that run in environments of their own.
+
+They import one another, and neither Shoal nor the meter: only what belongs to a stack may be measured with it.
+"""

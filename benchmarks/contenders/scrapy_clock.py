@@ -1,7 +1,7 @@
 """Times a Scrapy crawl from the first request that reaches the downloader to the end of the last page.
 
 The last response is not the end: Scrapy may have downloaded all while most links still wait to be scheduled.
-The end is when it calls itself idle.
+The end is when it calls itself idle, and the last time that it does so with something new behind it.
 """
 
 # pyright: basic, reportMissingImports=false
@@ -17,25 +17,34 @@ class Clock:
 
     def __init__(self, crawler: Crawler) -> None:
         self.first = self.last = 0.0
+        self.pages = 0
+        self.crawler = crawler
         self.signals = crawler.signals
         self.signals.connect(self.start, signals.request_reached_downloader)
         self.signals.connect(self.stop, signals.spider_idle)
 
     def start(self) -> None:
-        self.first = time.perf_counter()
+        self.first = time.monotonic()
         # Once is enough: the crawl should not pay for our clock on each request.
         self.signals.disconnect(self.start, signals.request_reached_downloader)
 
     def stop(self) -> None:
-        self.last = time.perf_counter()
+        pages = self.crawler.stats.get_value("response_received_count", 0) if self.crawler.stats else 0
+        if pages != self.pages:
+            self.pages, self.last = pages, time.monotonic()
+
+
+def run(spider: type, settings: dict[str, object], **arguments: object) -> Clock:
+    """Crawl with a spider to its end."""
+    process = CrawlerProcess(settings)
+    crawler = process.create_crawler(spider)
+    clock = Clock(crawler)
+    process.crawl(crawler, **arguments)
+    process.start()
+    return clock
 
 
 def crawl(spider: type, url: str, settings: dict[str, object]) -> None:
     """Crawl with a spider and print the outcome as JSON."""
-    process = CrawlerProcess(settings)
-    crawler = process.create_crawler(spider)
-    clock = Clock(crawler)
-    process.crawl(crawler, start_urls=[url])
-    process.start()
-    pages = crawler.stats.get_value("response_received_count") if crawler.stats else 0
-    print(json.dumps({"pages": pages, "seconds": clock.last - clock.first}))
+    clock = run(spider, settings, start_urls=[url])
+    print(json.dumps({"pages": clock.pages, "seconds": clock.last - clock.first}))

@@ -1,6 +1,6 @@
 """Scrapy as its tutorial has it: a CrawlSpider that follows every link, on default settings.
 
-Run as `python -m benchmarks.contenders.scrapy_plain URL`.
+Run as `python scrapy_plain.py URL`.
 """
 
 # pyright: basic, reportMissingImports=false
@@ -8,8 +8,7 @@ import sys
 
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
-
-from benchmarks.contenders.scrapy_clock import crawl
+from scrapy_clock import crawl
 
 SETTINGS: dict[str, object] = {"ROBOTSTXT_OBEY": False, "LOG_LEVEL": "ERROR", "TELNETCONSOLE_ENABLED": False}
 

@@ -1,15 +1,14 @@
 """Scrapy tuned by hand: every switch that makes this crawl faster, without leaving Scrapy.
 
 The download handler stays Scrapy's own: the faster ones that it brings along call themselves experimental.
-Run as `python -m benchmarks.contenders.scrapy_tuned URL [--shortcut]`.
+Run as `python scrapy_tuned.py URL [--shortcut]`.
 """
 
 # pyright: basic, reportMissingImports=false
 import sys
 
 from scrapy import Request, Spider
-
-from benchmarks.contenders.scrapy_clock import crawl
+from scrapy_clock import crawl
 
 SETTINGS: dict[str, object] = {
     "ASYNCIO_EVENT_LOOP": "uvloop.Loop",

@@ -7,7 +7,7 @@ from statistics import median
 import uvloop
 
 from benchmarks import raw, server
-from benchmarks.lineup import LOOPBACK
+from benchmarks.launch import LOOPBACK
 from benchmarks.result import Row
 from shoal.core.egress import Egress
 from shoal.fetch.guard import Guard

@@ -15,9 +15,9 @@ from urllib.request import urlopen
 
 from benchmarks import site
 from benchmarks.data.command import crawl, field_options, shoal
+from benchmarks.launch import REPOSITORY
 from benchmarks.process import free_port, listens, running, wait_ready
 from benchmarks.result import Row
-from benchmarks.server import REPOSITORY
 
 PAGES, QUICK_PAGES = 5_000, 200
 ROUNDS = 7

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.lineup import environment
+from benchmarks.launch import environment
 from benchmarks.result import Row
 from benchmarks.server import serve
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.api.stage import Stage, a_stage
-from benchmarks.lineup import LOOPBACK
+from benchmarks.launch import LOOPBACK
 from benchmarks.politeness.target import Manner, Target, target
 from benchmarks.table import FOLDER
 from shoal.core.spec import JobSpec

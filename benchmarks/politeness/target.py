@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.lineup import REPOSITORY, environment
+from benchmarks.launch import REPOSITORY, environment
 from benchmarks.process import free_port, listens, running, wait_ready
 from tests.site.hits import Hit
 from tests.site.parent import die_with_parent

@@ -1,6 +1,6 @@
 """Crawlee's PlaywrightCrawler, as its introduction has it: read the page, keep the data, follow the links.
 
-Run as `python -m benchmarks.browser.crawlee_run EXECUTABLE AT_ONCE RESULTS URL [--incognito]`. All is left as it is by
+Run as `python crawlee_browser.py EXECUTABLE AT_ONCE RESULTS URL [--incognito]`. All is left as it is by
 default, but for the number of pages at once and the browser. By default all pages share one context of the browser,
 and so its cache; with `--incognito` each has its own, as each has in Shoal.
 """
