@@ -1,5 +1,7 @@
 """Scrapy tuned by hand: every switch that makes this crawl faster, without leaving Scrapy.
 
+What its manual advises under "Optimization" is here, as far as one host on loopback has use for it: names need no
+resolver, and nothing times out. Other advice was tried and is slower: a reactor without asyncio takes twice as long.
 The download handler stays Scrapy's own: the faster ones that it brings along call themselves experimental.
 Run as `python scrapy_tuned.py URL [--shortcut]`.
 """

@@ -22,7 +22,7 @@ from tutorial import REDIS, app, enqueue_links
 
 POOLS = {"prefork": ("--pool", "prefork", "--concurrency", "2"), "gevent": ("--pool", "gevent", "--concurrency", "100")}
 POLL_SECONDS = 0.1
-STALLED_SECONDS = 20.0
+STALLED_SECONDS = 60.0
 START_SECONDS = 60.0
 END_SECONDS = 15.0
 WORKER = [
