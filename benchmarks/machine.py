@@ -57,7 +57,7 @@ def _cpu() -> str:
 
 def _versions() -> dict[str, str]:
     folders = [str(folder) for stack in Stack for folder in stack.folder.glob("lib/python*/site-packages")]
-    found = {str(one.metadata["Name"]).lower(): one.version for one in reversed([*distributions(path=folders)])}
+    found = {one.name.lower().replace("_", "-"): one.version for one in reversed([*distributions(path=folders)])}
     return {name: found[name] for name in PACKAGES if name in found}
 
 
