@@ -1,7 +1,10 @@
-"""What the egress guard costs: the bare crawl of `raw` with the guard, and with plain connectors in its place."""
+"""What the egress guard costs: the bare crawl of `raw` with the guard, and with plain connections in its place."""
 
+import asyncio
+import ssl
 import sys
 import time
+from collections.abc import Callable
 from statistics import median
 
 import uvloop
@@ -10,8 +13,7 @@ from benchmarks import raw, server
 from benchmarks.launch import LOOPBACK
 from benchmarks.result import Row
 from shoal.core.egress import Egress
-from shoal.fetch.guard import Guard
-from shoal.fetch.reuse import DirectConnector
+from shoal.fetch.guard import Guard, P
 
 PAGES, PAGES_QUICK = 10_000, 500
 ROUNDS, ROUNDS_QUICK = 9, 1
@@ -19,14 +21,26 @@ MAX_COST = 3.0
 
 
 class NoGuard(Guard):
-    """Judges nothing: names and connections are left to aiohttp."""
+    """Judges nothing: names and connections are left to the event loop."""
 
     async def check(self, host: str, *, local: bool = False) -> None:
         """Everybody may be asked."""
 
-    def connector(self, *, local: bool = False, **options: object) -> DirectConnector:
-        """As it was without a guard."""
-        return DirectConnector(limit=0, ttl_dns_cache=300, **options)
+    def has_passed(self, host: str, *, local: bool = False) -> bool:
+        """It has."""
+        return True
+
+    async def dial(
+        self,
+        make: Callable[[], P],
+        host: str,
+        port: int,
+        *,
+        local: bool = False,
+        tls: ssl.SSLContext | None = None,
+    ) -> tuple[asyncio.Transport, P]:
+        """As it would be without a guard."""
+        return await asyncio.get_running_loop().create_connection(make, host, port, ssl=tls)
 
 
 def measure(quick: bool) -> list[Row]:

@@ -22,8 +22,12 @@ from tests.raw_answers import Ending, RawAnswer
 from tests.raw_server import serve_raw
 
 AUDITED = REPOSITORY / "tests" / "audited"
-GUARDS = (" shoal.fetch.reuse.DirectConnector", " shoal.fetch.guard._SocksConnector")
-"""Connectors that the guard makes."""
+GUARDS = (
+    " shoal.fetch.connectors.DirectConnector",
+    " shoal.fetch.connectors.SocksConnector",
+    "/shoal/fetch/guard.py:_dial",
+)
+"""Who connects to judged addresses only."""
 KNOWN = {
     "/redis/connection.py:_connect": "the frontier and the broker",
     "/amqp/transport.py:_connect": "another broker",

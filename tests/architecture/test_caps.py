@@ -32,7 +32,7 @@ from shoal.core import (
 from shoal.core.browsing import Browsing
 from shoal.core.spec import JobSpec
 from shoal.extract import allowance, apart, content, elements, linked, listing, metadata, next_page, outline, page
-from shoal.fetch import answers, decode, guard, http, lookups
+from shoal.fetch import decode, guard, line, lines, lookups, sessions
 from shoal.frontier import whereabouts
 from shoal.output import delivery, owner, runs
 from shoal.render import actions, deadline, notebook, port, request_head, shots, traffic
@@ -48,7 +48,7 @@ RENDERING = (browsing, actions, deadline, notebook, port, request_head, shots, t
 LISTING = (elements, listing, next_page, pagination, template)
 CONTENT = (content, likeness, metadata, outline)
 TAKING = (field, allowance, linked, convert, expressions, json_text, rules)
-FETCHING = (answers, decode, guard, http, lookups, reader, reading)
+FETCHING = (decode, guard, line, lines, lookups, sessions, reader, reading)
 DELIVERING = (output, delivery, owner, runs)
 SPIDERS = (spidering, follow, run)
 LOGGING = (log_file, log_files, log_limit, settings)
@@ -91,6 +91,6 @@ def test_the_guide_has_every_cap_as_it_is() -> None:
 
 def test_every_cap_on_pages_is_in_the_guide() -> None:
     text = (Path(__file__).parents[2] / CAPS).read_text(encoding="utf-8")
-    modules = (*LISTING, pattern, page, *CONTENT, *TAKING, apart, answers, decode, http, *RENDERING)
+    modules = (*LISTING, pattern, page, *CONTENT, *TAKING, apart, decode, line, sessions, *RENDERING)
     caps = {name for module in modules for name in vars(module) if name.startswith("MAX_")}
     assert {name for name in caps if f"`{name}`" not in text} == set()

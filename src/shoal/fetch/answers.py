@@ -12,17 +12,12 @@ from typing import TYPE_CHECKING
 from aiohttp.client_proto import ResponseHandler
 
 from shoal.errors import FetchError
+from shoal.fetch.line import MAX_FRAMING, MAX_HEAD_BYTES, MAX_INTERIM
 
 if TYPE_CHECKING:
     from aiohttp.http import RawResponseMessage
     from aiohttp.streams import StreamReader
 
-MAX_HEAD_BYTES = 262_144
-"""Of all headers together, as in browsers."""
-MAX_INTERIM = 20
-"""Interim answers before the answer."""
-MAX_FRAMING = 1_048_576
-"""Bytes of a body that are not its own, such as the sizes of chunks; and as many again as it has."""
 _UNTIL_ANSWERED = 2 * MAX_HEAD_BYTES
 """Bytes up to the end of the answer's head: other heads are before it, and more than names and values are in each."""
 _PORTION = 8_192

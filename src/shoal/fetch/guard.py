@@ -1,7 +1,7 @@
 """The egress guard: no connection of a fetch is made but through here.
 
-A name is looked up once, every answer is judged, and connections go to exactly the addresses that were judged: the
-connectors of all sessions resolve names from this memory. Each fetch is judged, also one that finds an open connection,
+A name is looked up once, every answer is judged, and connections go to exactly the addresses that were judged, also
+those of aiohttp's sessions (`connectors`). Each fetch is judged, also one that finds an open connection,
 and so is each hop of a redirect, which is a fetch of its own. The last gate is where a socket is made: it sees the very
 address, wherever it has come from.
 """
@@ -12,20 +12,17 @@ import asyncio
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import aiohttp
 from aiohappyeyeballs import start_connection  # pyright: ignore[reportUnknownVariableType]
-from aiohttp.abc import AbstractResolver, ResolveResult
 
 from shoal.core.address import NEVER, kind_of, read_address
 from shoal.core.egress import Egress, explain
 from shoal.errors import FetchError
 from shoal.fetch.lookups import IN_LINE_S, Lookup, Lookups
 from shoal.fetch.outcomes import dns_reason
-from shoal.fetch.reuse import DirectConnector, SocksConnector
 
 KEEP_S = 60.0
 """The system says nothing about how long an answer holds."""
@@ -35,9 +32,6 @@ KEEP_FAILURE_S = 1.0
 MAX_NAMES = 10_000
 LOOKUP_S = 10.0
 """Nobody waits longer than this for a name server, from when it was asked."""
-_NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-
-Find = Callable[[str], Awaitable[tuple[str, ...]]]
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 EYEBALLS_S = 0.25
 """After so long without a connection the next address is tried beside the first."""
@@ -138,7 +132,7 @@ class Names:
 
 
 class Guard:
-    """Judges, and makes the connectors of all sessions."""
+    """Judges, and makes connections."""
 
     def __init__(self, egress: Egress, lookup: Lookup = ask_system, tls: ssl.SSLContext | None = None) -> None:
         """`tls`: which proxies to trust that speak TLS, when it is not those whom the system trusts."""
@@ -152,18 +146,22 @@ class Guard:
         """May this host be asked by somebody else, who may choose any of its addresses? Raises FetchError."""
         await self.check(host)
         for text in await self.find(host):
-            if why := self._why(text, host, local=False):
-                raise _blocked(f"{host} ({text})", why)
+            if why := self.why(text, host, local=False):
+                raise blocked(f"{host} ({text})", why)
+
+    def has_passed(self, host: str, *, local: bool = False) -> bool:
+        """Was it judged a while ago, and may be asked?"""
+        return time.monotonic() < self._passed.get((host, local), 0.0)
 
     async def check(self, host: str, *, local: bool = False) -> None:
         """May this host (without its port) be asked? Raises FetchError."""
-        if time.monotonic() < self._passed.get((host, local), 0.0):
+        if self.has_passed(host, local=local):
             return
         address = read_address(host)
         if address is None:
             await self.judged(host, local=local)
         elif why := self._egress.refuses(address, local=local):
-            raise _blocked(host, why)
+            raise blocked(host, why)
         if len(self._passed) >= MAX_NAMES:
             self._passed.clear()
         self._passed[host, local] = self._names.good_until(host) if address is None else time.monotonic() + KEEP_S
@@ -171,69 +169,59 @@ class Guard:
     async def judged(self, name: str, *, local: bool = False) -> tuple[str, ...]:
         """The addresses of a name that may be asked; raises FetchError when there are none."""
         found = await self._names.find(name)
-        refusals = {text: self._why(text, name, local=local) for text in found}
+        refusals = {text: self.why(text, name, local=local) for text in found}
         allowed = tuple(text for text, why in refusals.items() if not why)
         if not allowed:
             text, why = next(iter(refusals.items()), ("no address", "none"))
-            raise _blocked(f"{name} ({text})", why)
+            raise blocked(f"{name} ({text})", why)
         return allowed
 
     async def find(self, name: str) -> tuple[str, ...]:
         """The addresses of a name, whatever they are, to tell hosts apart by; raises FetchError."""
         return (name.strip("[]"),) if read_address(name) else await self._names.find(name)
 
-    def connector(self, *, local: bool = False, **options: Any) -> aiohttp.TCPConnector:
-        """For sessions that ask hosts: it connects to judged addresses only."""
-        resolver = _Resolver(lambda name: self.judged(name, local=local))
-
-        def gate(text: str) -> str:
-            return "" if resolver.has_judged(text) else self._why(text, "", local=local)
-
-        return DirectConnector(resolver=resolver, socket_factory=_gated(gate), use_dns_cache=False, limit=0, **options)
-
-    def connector_to_proxies(self, **options: Any) -> aiohttp.TCPConnector:
-        """For sessions that ask proxies, which the operator has chosen: they may be anywhere but where nobody is."""
-        return DirectConnector(
-            resolver=_Resolver(self._find_proxy),
-            socket_factory=_gated(_never),
-            use_dns_cache=False,
-            limit=0,
-            **options,
-        )
-
-    def connector_through_socks(self, *, rdns: bool, **options: Any) -> SocksConnector:
-        """Through a SOCKS proxy: names that are ours to look up reach it as judged addresses."""
-        resolver = None if rdns else _Resolver(self.judged)
-        return _SocksConnector(self._find_proxy, resolver, rdns=rdns, limit=0, **options)
-
     def close(self) -> None:
         self._names.close()
 
-    async def _find_proxy(self, name: str) -> tuple[str, ...]:
-        """That a proxy's name leads nowhere says nothing about the host."""
+    async def find_proxy(self, name: str) -> tuple[str, ...]:
+        """The addresses of a proxy; raises OSError. That its name leads nowhere says nothing about the host."""
         try:
             return await self.find(name)
         except FetchError as exc:
             raise OSError(None, exc.detail) from exc
 
-    def _why(self, text: str, name: str, *, local: bool) -> str:
+    def why(self, text: str, name: str, *, local: bool) -> str:
+        """Why this address may not be asked; empty when it may."""
         address = read_address(text)
         return "unreadable" if address is None else self._egress.refuses(address, name, local=local)
 
     async def dial(
-        self, make: Callable[[], P], host: str, port: int, *, local: bool = False
+        self,
+        make: Callable[[], P],
+        host: str,
+        port: int,
+        *,
+        local: bool = False,
+        tls: ssl.SSLContext | None = None,
     ) -> tuple[asyncio.Transport, P]:
-        """A plain connection to a judged address of this host (without its port); raises FetchError and OSError."""
+        """A connection to a judged address of this host (without its port); raises FetchError and OSError.
+
+        `tls`: whom to trust, when it is not a plain one.
+        """
         address = read_address(host)
         found = (str(address),) if address else await self.judged(host, local=local)
-        return await _dial(make, found, port, lambda text: self._why(text, "" if address else host, local=local))
+
+        def gate(text: str) -> str:
+            return self.why(text, "" if address else host, local=local)
+
+        return await _dial(make, found, port, gate, tls, str(address) if address else host)
 
     async def dial_proxy(
         self, make: Callable[[], P], host: str, port: int, *, with_tls: bool = False
     ) -> tuple[asyncio.Transport, P]:
         """A connection to a proxy, which may be anywhere but where nobody is; raises FetchError and OSError."""
-        found = await self._find_proxy(host)
-        return await _dial(make, found, port, _never, self._trust() if with_tls else None, host)
+        found = await self.find_proxy(host)
+        return await _dial(make, found, port, never, self._trust() if with_tls else None, host)
 
     def _trust(self) -> ssl.SSLContext:
         """For proxies that we speak TLS with."""
@@ -241,56 +229,13 @@ class Guard:
         return self._tls
 
 
-class _SocksConnector(SocksConnector):
-    """One that hands judged addresses over, where it does not leave names to the proxy."""
+def gated(gate: Callable[[str], str]) -> Callable[[tuple[Any, ...]], socket.socket]:
+    """Sockets, where the gate says nothing against their address."""
 
-    def __init__(self, find_proxy: Find, resolver: AbstractResolver | None, **options: Any) -> None:
-        super().__init__(use_dns_cache=False, **options)
-        self._find_proxy = find_proxy
-        self._proxy_name = str(self._proxy_host)
-        if resolver:
-            self._resolver = resolver
-
-    async def _connect_via_proxy(self, *args: Any, **options: Any) -> Any:
-        """The proxy's name is ours to look up, too, and it may be anywhere but where nobody is."""
-        address = (await self._find_proxy(self._proxy_name))[0]
-        if why := _never(address):
-            raise _blocked(address, why)
-        self._proxy_host = address
-        return await super()._connect_via_proxy(*args, **options)
-
-
-class _Resolver(AbstractResolver):
-    """aiohttp's way to ask us for addresses."""
-
-    def __init__(self, find: Find) -> None:
-        self._find = find
-        self._judged: dict[str, None] = {}
-
-    def has_judged(self, text: str) -> bool:
-        return text in self._judged
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        addresses = await self._find(host)
-        if len(self._judged) > MAX_NAMES:
-            self._judged.clear()
-        self._judged.update(dict.fromkeys(addresses))
-        return [
-            ResolveResult(hostname=host, host=text, port=port, family=_family(text), proto=0, flags=_NUMERIC)
-            for text in addresses
-        ]
-
-    async def close(self) -> None:
-        """Nothing is held."""
-
-
-def _gated(gate: Callable[[str], str]) -> Callable[[tuple[Any, ...]], socket.socket]:
     def make(info: tuple[Any, ...]) -> socket.socket:
         family, kind, proto, _, place = info
         if why := gate(str(place[0])):
-            raise _blocked(str(place[0]), why)
+            raise blocked(str(place[0]), why)
         return socket.socket(family, kind, proto)
 
     return make
@@ -305,21 +250,33 @@ async def _dial(
     name: str | None = None,
 ) -> tuple[asyncio.Transport, P]:
     """To the first of these addresses that answers."""
-    infos = [(_family(text), socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (text, port)) for text in addresses]
-    made = await start_connection(infos, happy_eyeballs_delay=EYEBALLS_S, interleave=1, socket_factory=_gated(gate))
+    infos = [(family_of(text), socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (text, port)) for text in addresses]
+    made = await start_connection(infos, happy_eyeballs_delay=EYEBALLS_S, interleave=1, socket_factory=gated(gate))
     loop = asyncio.get_running_loop()
     return await loop.create_connection(make, sock=made, ssl=tls, server_hostname=name if tls else None)
 
 
-def _never(text: str) -> str:
+def never(text: str) -> str:
+    """Why not even a proxy can be at this address; empty when it can."""
     address = read_address(text)
     kind = kind_of(address) if address else "unreadable"
     return kind if kind in NEVER or address is None else ""
 
 
-def _blocked(what: str, why: str) -> FetchError:
+def blocked(what: str, why: str) -> FetchError:
+    """That something may not be asked."""
     return FetchError("blocked_address", explain(what, why))
 
 
-def _family(text: str) -> socket.AddressFamily:
+def family_of(text: str) -> socket.AddressFamily:
+    """Of an address."""
     return socket.AF_INET6 if ":" in text else socket.AF_INET
+
+
+async def unless_unknown(judgement: Coroutine[Any, Any, None]) -> None:
+    """A name that leads nowhere is not judged here."""
+    try:
+        await judgement
+    except FetchError as exc:
+        if exc.reason == "blocked_address":
+            raise

@@ -24,8 +24,10 @@ from aiohttp_socks import ProxyConnectionError, ProxyError, ProxyTimeoutError, P
 from shoal.core.proxies import Proxy
 from shoal.core.url import Url
 from shoal.errors import FetchError
+from shoal.fetch import connectors
 from shoal.fetch.guard import Guard
-from shoal.fetch.outcomes import classify, dns_reason
+from shoal.fetch.outcomes import dns_reason
+from shoal.fetch.session_outcomes import classify
 
 WANTS_LOGIN = 407
 SOCKS_ERRORS: tuple[type[Exception], ...] = (ProxyError, ProxyConnectionError, ProxyTimeoutError)
@@ -102,14 +104,15 @@ class Ways:
 
     def _http_session(self) -> aiohttp.ClientSession:
         if self._http is None:
-            connector = self._guard.connector_to_proxies(keepalive_timeout=KEEPALIVE_S, ssl=self._tls)
+            connector = connectors.to_proxies(self._guard, keepalive_timeout=KEEPALIVE_S, ssl=self._tls)
             self._http = self._make_session(connector, _trace())
         return self._http
 
     def _socks_session(self, proxy: Proxy) -> _SocksSession:
         kept = self._socks.get(proxy)
         if kept is None:
-            connector = self._guard.connector_through_socks(
+            connector = connectors.through_socks(
+                self._guard,
                 host=proxy.host,
                 port=proxy.port,
                 proxy_type=ProxyType.SOCKS5,

@@ -20,8 +20,8 @@ from shoal.core.egress import Egress
 from shoal.core.proxies import read_proxy
 from shoal.core.url import Base, Url, parse
 from shoal.errors import FetchError
+from shoal.fetch import connectors, lookups
 from shoal.fetch import guard as guards
-from shoal.fetch import lookups
 from shoal.fetch.guard import Guard, Names
 from shoal.fetch.http import HttpClient
 from shoal.fetch.lookups import AT_ONCE_OF_DOMAIN, Lookups
@@ -146,7 +146,7 @@ def test_a_name_that_changes_between_look_and_leap_leads_nowhere_else(
 def test_the_last_gate_stops_whoever_went_around_the_others(bird: Canary) -> None:
     async def around() -> None:
         guard = Guard(Egress.read(FREE), lambda _: [FREE])
-        async with aiohttp.ClientSession(connector=guard.connector()) as session:
+        async with aiohttp.ClientSession(connector=connectors.to_hosts(guard)) as session:
             async with session.get(f"http://books.example:{bird.port}/") as answer:
                 assert answer.status == 200
             with pytest.raises(FetchError, match="blocked_address"):

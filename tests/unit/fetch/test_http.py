@@ -15,14 +15,13 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TypeVar
 
-import aiohttp
 import pytest
 import uvloop
 
 from shoal.core.url import Url, parse
 from shoal.errors import FetchError
-from shoal.fetch.answers import MAX_INTERIM
-from shoal.fetch.http import MAX_HEAD_BYTES, MAX_HEADERS, HttpClient
+from shoal.fetch.http import HttpClient
+from shoal.fetch.line import MAX_HEAD_BYTES, MAX_HEADERS, MAX_INTERIM
 from shoal.fetch.port import FetchLimits, Response
 from tests.guards import guard_of_loopback
 from tests.site.generated import StatusSite
@@ -567,5 +566,5 @@ def test_a_name_that_dns_cannot_hold_is_an_unknown_host(host: str) -> None:
 
 def test_a_failure_keeps_its_cause() -> None:
     error = failure(says(close=True))
-    assert isinstance(error.__cause__, aiohttp.ServerDisconnectedError)
-    assert error.detail == "Server disconnected"
+    assert isinstance(error.__cause__, EOFError)
+    assert error.detail == "the server has hung up"

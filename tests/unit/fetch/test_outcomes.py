@@ -25,8 +25,8 @@ from yarl import URL
 from shoal.core.manners import Signal
 from shoal.core.retry import RETRIED_REASONS, signal_of
 from shoal.errors import FetchError
-from shoal.fetch.outcomes import FAILURES, classify, row_of
 from shoal.fetch.proxied import WAY_ERRORS
+from shoal.fetch.session_outcomes import FAILURES, classify, row_of
 
 
 def key() -> ConnectionKey:
