@@ -232,7 +232,7 @@ def _of_markup(html: Html, body: bytes, wanted: Wanted) -> Findings:
     items = wanted.extractor.take(html)
     alike = _likeness(html) if wanted.likeness else ()
     further = next_links(html, body, wanted.charset, wanted.next) if wanted.next else ()
-    canonical = html.canonical() or ""
+    canonical = html.canonical
     found = Findings(html.base_href, canonical, tuple(metas), tuple(hrefs), items, further=further, likeness=alike)
     return _with_notes(found, html.allowance)
 

@@ -69,18 +69,21 @@ class Html:
             for node in nodes[:MAX_LINKS]
             if (href := node.attrs["href"]) and not (skip_nofollow and _is_nofollow(node))
         )
-        if canonical := self.canonical():
+        if canonical := self.canonical:
             found[canonical] = None
         if sum(map(len, found)) > MAX_HREF_CHARS:  # else none is too long, nor are all
             return list(self._short(found))
         return list(found)
 
-    def canonical(self) -> str | None:
+    @property
+    def canonical(self) -> str:
         """The href of `<link rel=canonical>`; search engines, too, look for it in the head only."""
-        head = self.tree.head
-        node = head.css_first('link[rel~="canonical" i][href]') if head else None
-        href = node.attributes.get("href") if node else None
-        return href if href and len(href) <= MAX_HREF_CHARS else None
+        if "canonical" not in self.memory:
+            head = self.tree.head
+            node = head.css_first('link[rel~="canonical" i][href]') if head else None
+            href = node.attributes.get("href") if node else None
+            self.memory["canonical"] = href if href and len(href) <= MAX_HREF_CHARS else ""
+        return self.memory["canonical"]
 
     def metas(self, names: Iterable[str]) -> list[str]:
         """The contents of `<meta>` elements of these names, wherever they stand: broken markup moves them about."""

@@ -51,8 +51,8 @@ _SHORT_TAG = 99
 """Bytes: what a tag can have in so many is counted for all."""
 _MARKED_TAG = re.compile(rb"<((?:[hH][tT][mM][lL]|[bB][oO][dD][yY])[^>]*|[a-zA-Z][^>]{%d,})" % _SHORT_TAG)
 _MERGED = (b"html", b"body")
-_MERGED_TAG = _re2.compile(rb"(?i)<(?:html|body)")
-_FORMATTING = _re2.compile(rb"(?i)<((?:[bius]|big|code|em|font|nobr|small|strike|strong|tt)[ \t\n\f\r/][^>]*)")
+_NOTED_TAG = _re2.compile(rb"(?i)<((?:html|body|[bius]|big|code|em|font|nobr|small|strike|strong|tt)[ \t\n\f\r/][^>]*)")
+"""Those that are merged and those of formatting, where they have attributes."""
 _OPEN_QUOTE = re.compile(rb"=%b*+(?:\"[^\"]*+|'[^']*+)\Z" % _SPACE)
 _HIDDEN_END = _re2.compile(rb"=%b*(?:\"[^\">]*>|'[^'>]*>)" % _SPACE)
 _HIDING = re.compile(rb"=%b*+(?:\"(?=[^\">]*+>)|'(?=[^'>]*+>))" % _SPACE)
@@ -119,23 +119,29 @@ def _chains(elements: int, links: int) -> int:
 
 def _has_light_tags(body: bytes, tags: int, light_ns: int) -> bool:
     """Attributes and formatting: where the page could have too much of it, by how much it has."""
-    if not _has_short_tags(body, light_ns):
+    noted: list[bytes] = _NOTED_TAG.findall(body)
+    formatting = [tag for tag in noted if not _is_merged(tag)]
+    if not _has_short_tags(body, len(noted) - len(formatting), light_ns):
         most = min(_count_attributes(body), len(body) // _ATTRIBUTE_BYTES)
         if most**2 * _PAIR_NS > light_ns:
             body = _with_hidden_ends(body)
             if _attributes_ns(body, tags) > light_ns:
                 return False
-    return _formatting_ns(body, tags) <= light_ns
+            formatting = [tag for tag in _NOTED_TAG.findall(body) if not _is_merged(tag)]
+    return not formatting or _formatting_ns(formatting, tags) <= light_ns
 
 
-def _has_short_tags(body: bytes, light_ns: int) -> bool:
+def _has_short_tags(body: bytes, merged: int, light_ns: int) -> bool:
     """Is each tag so short that all of them cannot have too many attributes? Most pages are known by this."""
     block = light_ns * _ATTRIBUTE_BYTES**2 // (4 * _PAIR_NS * len(body))  # with two in each tag, half of what is light
     ends = (body.find(b">", start, start + block) for start in range(0, len(body) - block + 1, block))
     if min(ends, default=0) < 0 or _HIDDEN_END.search(body):
         return False
-    merged = len(_MERGED_TAG.findall(body)) * 2 * block // _ATTRIBUTE_BYTES
-    return merged**2 * _PAIR_NS <= light_ns // 2
+    return (merged * 2 * block // _ATTRIBUTE_BYTES) ** 2 * _PAIR_NS <= light_ns // 2
+
+
+def _is_merged(tag: bytes) -> bool:
+    return tag[:4].lower() in _MERGED
 
 
 def _attributes_ns(body: bytes, tags: int) -> int:
@@ -144,14 +150,13 @@ def _attributes_ns(body: bytes, tags: int) -> int:
     for tag in _MARKED_TAG.findall(body):
         count = _count_attributes(tag)
         pairs += count**2
-        if tag[:4].lower() in _MERGED:
+        if _is_merged(tag):
             merged += count
     return (pairs + merged**2) * _PAIR_NS
 
 
-def _formatting_ns(body: bytes, tags: int) -> int:
+def _formatting_ns(formatting: list[bytes], tags: int) -> int:
     """At most, for formatting that has attributes: others are few that differ."""
-    formatting = _FORMATTING.findall(body)
     different = set(formatting)
     if any(map(_OPEN_QUOTE.search, different)):  # it goes on behind this end
         return sys.maxsize

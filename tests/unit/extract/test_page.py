@@ -94,7 +94,7 @@ def test_links_that_are_too_long_are_left_out() -> None:
     html = read(f"<a href=x><a href={'y' * MAX_HREF_CHARS}><a href={'y' * (MAX_HREF_CHARS + 1)}><a href=z>")
     assert html.hrefs() == ["x", "y" * MAX_HREF_CHARS, "z"]
     assert list(html.cut) == ["links"]
-    assert read(f"<link rel=canonical href={'y' * (MAX_HREF_CHARS + 1)}>").canonical() is None
+    assert read(f"<link rel=canonical href={'y' * (MAX_HREF_CHARS + 1)}>").canonical == ""
     assert read(f"<base href={'y' * (MAX_HREF_CHARS + 1)}>").base_href == ""
 
 
@@ -146,7 +146,7 @@ def test_an_item_has_an_end() -> None:
 )
 def test_the_canonical_address_is_a_link_too(markup: str, canonical: str | None) -> None:
     html = read(markup)
-    assert html.canonical() == canonical
+    assert html.canonical == (canonical or "")
     assert html.hrefs() == ([canonical] if canonical else [])
 
 
