@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import sqlite3
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -114,13 +114,14 @@ class Troubled(PageStore):
         found: Sequence[FoundLinks] = (),
         quarantined: Sequence[Quarantined] = (),
         recrawled: Recrawled | None = None,
+        itemless: Collection[str] = (),
     ) -> None:
         self.calls += 1
         if self.calls <= self.failures:
             raise StoreUnavailable("down on purpose")
         if any(row.url.endswith(self.poison) for row in page_rows if self.poison):
             raise ValueError("no store can take this")
-        super().write(page_rows, item_rows, letters, asks, found, quarantined, recrawled)
+        super().write(page_rows, item_rows, letters, asks, found, quarantined, recrawled, itemless)
 
     def stored(self, wanted: Mapping[str, Sequence[int]]) -> list[tuple[PageRow, tuple[FoundLinks, ...]]]:
         self.lookups += 1
@@ -176,6 +177,7 @@ class Plant:
         grace_s: float = 1.0,
         lease_s: float = 60,
         at_the_end: Callable[[], object] = lambda: None,
+        parallel: int = 16,
     ) -> SliceReport:
         """One slice to its end; `after` may talk to it once it runs.
 
@@ -183,7 +185,7 @@ class Plant:
         """
         limits = SliceLimits(
             ALL_QUEUES if self.renderer else QUEUES,
-            16,
+            parallel,
             timedelta(seconds=lease_s),
             timedelta(seconds=30),
             timedelta(seconds=grace_s),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import sqlalchemy as sa
@@ -60,10 +60,12 @@ class PageStore:
         found: Sequence[FoundLinks] = (),
         quarantined: Sequence[Quarantined] = (),
         recrawled: Recrawled | None = None,
+        itemless: Collection[str] = (),
     ) -> None:
         """Store a batch, all or nothing; rows that are there are replaced, but what was asked and found is added.
 
         Of a page that is among them, only these items stay, or those that are carried over with it (LenderGone).
+        Jobs that never have any (`itemless`) are not looked through for others.
         """
         copied = {(row.job, row.fingerprint) for row in recrawled.carried if row.with_items} if recrawled else ()
         with self._transaction() as connection:
@@ -74,7 +76,7 @@ class PageStore:
                 read = (
                     PageKey(row.job, row.fingerprint)
                     for row in page_rows
-                    if not copied or (row.job, row.fingerprint) not in copied
+                    if row.job not in itemless and (not copied or (row.job, row.fingerprint) not in copied)
                 )
                 self._items.write(connection, read, item_rows, quarantined)
             if letters:

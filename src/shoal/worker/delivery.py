@@ -97,7 +97,8 @@ class Delivery:
         asks, found = self._asks(results), self._found(results, marks)
         rows = [marks.row(result, row) for result, row in zip(_paged(results), rows, strict=True)]
         if rows or items or letters or asks or found:
-            self._pages.write(rows, items, letters, asks, found, broken, _recrawled(results, marks))
+            itemless = {result.settlement.lease.job for result in results if result.itemless}
+            self._pages.write(rows, items, letters, asks, found, broken, _recrawled(results, marks), itemless)
             self._told = results
         return marks, {row.job for row in (*rows, *items, *letters)}
 

@@ -49,7 +49,8 @@ async def read_page(
         page = replace(page, body_hash=hash_of(body))
     if context.noise and not body:
         page = replace(page, digest=NOTHING_SAID)
-    found = Result(_done(lease, response), page, exchange_of(context, response, page))
+    exchange = exchange_of(context, response, page)
+    found = Result(_done(lease, response), page, exchange, itemless=not context.extraction)
     url, depth = lease.request.url, lease.request.depth
     asked = (url, depth, media_type, charset, context.extraction, require, listing)
     alike = context.spec.duplicates is not None
@@ -195,6 +196,7 @@ def read_redirect(context: JobContext, lease: Lease, response: Response, locatio
         page,
         exchange_of(context, response, page),
         candidates=[context.links.follow(target, request)],
+        itemless=not context.extraction,
     )
 
 

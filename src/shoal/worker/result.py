@@ -48,6 +48,8 @@ class Result:
     """All that it leads to, packed, for jobs that are followed by others."""
     carried: CarriedOver | None = None
     """From which earlier job the page was carried over."""
+    itemless: bool = False
+    """Does its job take nothing from its pages, so that there cannot be any items of an earlier attempt?"""
 
     @property
     def found(self) -> list[FoundLinks]:

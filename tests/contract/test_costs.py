@@ -1,0 +1,113 @@
+"""What a page costs, in counts that are the same on every machine: calls and bytes of Redis, SQL statements, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import redis
+from sqlalchemy import event
+
+from shoal.core.model import Request
+from shoal.core.spec import JobSpec
+from shoal.core.url import Url
+from shoal.frontier.scripts import connect
+from tests.contract.test_slice import Plant
+from tests.contract.test_slice import each_plant as each_plant
+from tests.contract.test_slice import plant as plant
+from tests.site.generated import LinkedSite
+from tests.site.server import serve
+
+PAGES = 1_000
+URLS, HOSTS = 50_000, 500
+
+
+@dataclass
+class Costs:
+    """What was counted."""
+
+    statements: int = 0
+    calls: int = 0
+    sent: int = 0
+    """Bytes, to Redis and from it."""
+
+
+@contextmanager
+def counted(plant: Plant) -> Generator[Costs]:
+    costs = Costs()
+
+    def note(*_given: object) -> None:
+        costs.statements += 1
+
+    client = connect(plant.url)
+    before = _traffic(client)
+    event.listen(plant.pages.engine, "before_cursor_execute", note)
+    try:
+        yield costs
+    finally:
+        event.remove(plant.pages.engine, "before_cursor_execute", note)
+        calls, sent = (now - then for now, then in zip(_traffic(client), before, strict=True))
+        costs.calls, costs.sent = calls, sent
+        client.close()
+
+
+def _traffic(client: redis.Redis) -> tuple[int, int]:
+    stats, commands = _info(client, "stats"), _info(client, "commandstats")
+    scripts = sum(
+        each["calls"] for name, each in commands.items() if name.startswith(("cmdstat_eval", "cmdstat_fcall"))
+    )
+    return scripts, stats["total_net_input_bytes"] + stats["total_net_output_bytes"]
+
+
+def _info(client: redis.Redis, section: str) -> dict[str, Any]:
+    return cast("Any", client).info(section)
+
+
+def _crawl(plant: Plant, **settings: object) -> Costs:
+    with serve(LinkedSite(PAGES)) as server:
+        job = plant.submit(server.url, archive=False, **settings)
+        with counted(plant) as costs:
+            plant.run(parallel=128)
+    assert plant.counters(job).done == PAGES
+    return costs
+
+
+def _most(plant: Plant, each: int) -> int:
+    """Statements for so many in each batch; PostgreSQL needs a lock for it besides, and ends take a few."""
+    locks = plant.pages.engine.dialect.name == "postgresql"
+    return (each + locks) * plant.pages.calls + 12
+
+
+def test_a_batch_is_one_statement_for_pages_and_one_for_their_links(each_plant: Plant) -> None:
+    costs = _crawl(each_plant)
+    assert each_plant.pages.calls < PAGES / 10
+    assert costs.statements <= _most(each_plant, 2)
+
+
+def test_items_cost_three_statements_more_for_a_batch(each_plant: Plant) -> None:
+    costs = _crawl(each_plant, fields={"title": "title"})
+    assert costs.statements <= _most(each_plant, 5)
+
+
+def test_a_page_costs_few_calls_and_bytes_of_redis(plant: Plant) -> None:
+    costs = _crawl(plant)
+    assert costs.calls <= 0.4 * PAGES
+    assert costs.sent <= 500 * PAGES
+
+
+def test_a_url_that_waits_costs_little_more_than_its_path(plant: Plant) -> None:
+    client = connect(plant.url)
+    plant.frontier.create("costly", JobSpec(), URLS)
+    before = _info(client, "memory")["used_memory"]
+    paths = 0
+    for start in range(0, URLS, 1_000):
+        batch = [
+            Url("https", f"host-{n % HOSTS}.example", f"/catalogue/item-{n}.html") for n in range(start, start + 1_000)
+        ]
+        paths += sum(len(url.target) for url in batch)
+        plant.frontier.admit("costly", [Request(url) for url in batch])
+    grown = _info(client, "memory")["used_memory"] - before
+    client.close()
+    assert (grown - paths) / URLS <= 60
