@@ -9,6 +9,7 @@ address, wherever it has come from.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 import time
@@ -252,8 +253,36 @@ async def _dial(
     """To the first of these addresses that answers."""
     infos = [(family_of(text), socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (text, port)) for text in addresses]
     made = await start_connection(infos, happy_eyeballs_delay=EYEBALLS_S, interleave=1, socket_factory=gated(gate))
-    loop = asyncio.get_running_loop()
-    return await loop.create_connection(make, sock=made, ssl=tls, server_hostname=name if tls else None)
+    opened = _file_of(made)
+    try:
+        return await asyncio.get_running_loop().create_connection(
+            make, sock=made, ssl=tls, server_hostname=name if tls else None
+        )
+    except BaseException:
+        _let_go(made, opened)
+        raise
+
+
+def _let_go(made: socket.socket, opened: tuple[int, int]) -> None:
+    """Close a socket that came to nothing, unless the loop has.
+
+    uvloop does so without telling the socket, where a server resets the connection at the beginning of a handshake of
+    TLS. The socket would close it again when the last exception that holds it is gone, and close what has its number
+    by then: a connection to another host, or a file.
+    """
+    if _file_of(made) == opened:
+        made.close()
+    else:
+        made.detach()
+
+
+def _file_of(made: socket.socket) -> tuple[int, int]:
+    """What stands behind the number of a socket; (0, 0) for nothing."""
+    try:
+        found = os.fstat(made.fileno())
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
 
 
 def never(text: str) -> str:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
+import socket
 import ssl
+import struct
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import uvloop
@@ -129,3 +135,48 @@ def test_a_handshake_that_stalls_is_cut_at_the_deadline_for_connecting() -> None
 def test_a_handshake_that_stalls_does_not_outlast_the_total_deadline() -> None:
     limits = FetchLimits(connect=LONG, first_byte=LONG, total=MOMENT)
     assert reason(says(close=False), None, limits) == "timeout_total"
+
+
+class Resetting:
+    """Takes connections and resets them at once, in a thread."""
+
+    def __enter__(self) -> int:
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=200)
+        self._listener.settimeout(0.1)
+        self._is_over = False
+        self._thread = Thread(target=self._reset)
+        self._thread.start()
+        return self._listener.getsockname()[1]
+
+    def __exit__(self, *_exc: object) -> None:
+        self._is_over = True
+        self._thread.join()
+        self._listener.close()
+
+    def _reset(self) -> None:
+        while not self._is_over:
+            with suppress(TimeoutError):
+                taken, _ = self._listener.accept()
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                taken.close()
+
+
+def test_a_connection_that_is_reset_closes_no_other(authority: Authority, tmp_path: Path) -> None:
+    """The number of its socket is free as soon as the loop has closed it, whatever still holds the socket."""
+
+    async def main(port: int) -> None:
+        client = HttpClient("x", guard_of_loopback(), authority.client)
+        url = parse(f"https://{HOST}:{port}/")
+        for _ in range(30):
+            fetches = (client.fetch(url, {}, PATIENT) for _ in range(30))
+            errors = await asyncio.gather(*fetches, return_exceptions=True)
+            others = [os.open(tmp_path, os.O_RDONLY) for _ in range(60)]
+            assert all(isinstance(error, FetchError) for error in errors)
+            del errors
+            gc.collect()
+            for other in others:
+                os.close(other)
+        await client.close()
+
+    with Resetting() as port, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main(port))
