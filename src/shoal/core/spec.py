@@ -32,7 +32,7 @@ from shoal.core.output import Output, OutputSettings, TablePlace, as_one_column,
 from shoal.core.pagination import check_selector
 from shoal.core.pattern import BadPattern, compile_pattern
 from shoal.core.proxies import Proxies
-from shoal.core.redact import HEADER_NAME, HIDDEN, is_plain_header
+from shoal.core.redact import HEADER_NAME, HIDDEN, OF_BODIES, is_plain_header
 from shoal.core.revisit import Revisit
 from shoal.core.rules import read_rules
 from shoal.core.sitemaps import Since, Sitemaps
@@ -294,6 +294,8 @@ class JobSpec(BaseModel):
                 raise ValueError(f"{HIDDEN} stands for the value of {name!r}, which is not shown; write it")
             if not value.isprintable():
                 raise ValueError(f"header {name!r} has control characters in its value")
+            if name.lower() in OF_BODIES and info.context != STORED:
+                raise ValueError(f"header {name!r} speaks of a body, and a GET has none; leave it out")
         return headers
 
     @property

@@ -12,6 +12,7 @@ import errno
 import ssl
 from functools import lru_cache
 
+from shoal.core.redact import OF_BODIES
 from shoal.core.url import Url
 from shoal.errors import FetchError
 from shoal.fetch.guard import Guard
@@ -134,7 +135,10 @@ class Lines:
 
 
 def request_for(url: Url, ours: Headers, theirs: Headers) -> bytes:
-    """A GET as it goes out: our headers, and those that a job wants instead or besides; raises ValueError."""
+    """A GET, which has no body, as it goes out: our headers, and those that a job wants instead or besides.
+
+    Raises ValueError.
+    """
     lines, has_host = _lines_of(ours, theirs)
     host = "" if has_host else f"Host: {url.host}\r\n"
     return f"GET {url.target} HTTP/1.1\r\n{host}".encode() + lines
@@ -143,7 +147,7 @@ def request_for(url: Url, ours: Headers, theirs: Headers) -> bytes:
 @lru_cache(maxsize=1_000)
 def _lines_of(ours: Headers, theirs: Headers) -> tuple[bytes, bool]:
     """(all but the first line, is the host's name among them?)"""
-    sent = {name.lower(): f"{name}: {value}" for name, value in (*ours, *theirs)}
+    sent = {name.lower(): f"{name}: {value}" for name, value in (*ours, *theirs) if name.lower() not in OF_BODIES}
     if any(break_ in line for line in sent.values() for break_ in "\r\n\0"):
         raise ValueError("a header of the request has a line break in it")
     return "".join(f"{line}\r\n" for line in (*sent.values(), "")).encode(), "host" in sent

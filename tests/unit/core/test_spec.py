@@ -205,6 +205,8 @@ def test_two_values_cannot_share_a_name(fields: dict[str, str]) -> None:
         ({"É": "c"}, "headers: the name of header 1 is empty or has characters that are not allowed"),
         ({"A": "b\r\nHost: evil"}, "headers: header 'A' has control characters in its value"),
         ({"A": "b\x00"}, "headers: header 'A' has control characters in its value"),
+        ({"content-Length": "5"}, "headers: header 'content-Length' speaks of a body, and a GET has none"),
+        ({"Transfer-Encoding": "chunked"}, "headers: header 'Transfer-Encoding' speaks of a body, and a GET has none"),
     ],
 )
 def test_headers_cannot_smuggle_lines(headers: dict[str, str], complaint: str) -> None:

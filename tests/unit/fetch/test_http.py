@@ -251,6 +251,13 @@ def test_the_target_goes_out_exactly_as_it_was_fingerprinted(target: str) -> Non
     assert peer.requests[0].startswith(f"GET {canonical} HTTP/1.1\r\n".encode())
 
 
+@pytest.mark.parametrize("header", [{"content-Length": "5"}, {"Transfer-Encoding": "chunked"}])
+def test_a_request_says_nothing_of_a_body_that_it_does_not_have(header: dict[str, str]) -> None:
+    _, peer = fetch(says(HEAD + b"Content-Length: 0\r\n\r\n"), headers={**header, "X-Token": "t"})
+    assert b"X-Token: t\r\n" in peer.requests[0]
+    assert next(iter(header)).encode() not in peer.requests[0]
+
+
 def test_cookies_are_not_sent_back() -> None:
     async def main() -> Peer:
         async with scripted(says(HEAD + b"Set-Cookie: a=1; Path=/\r\nContent-Length: 0\r\n\r\n")) as peer:
