@@ -17,6 +17,7 @@ from shoal.core.url import Url
 from shoal.errors import FetchError
 from shoal.fetch.guard import Guard
 from shoal.fetch.line import Answer, Line, MakeRoom
+from shoal.fetch.outcomes import without_frames
 from shoal.fetch.port import FetchLimits
 
 KEEPALIVE_S = 30.0
@@ -118,14 +119,14 @@ class Lines:
                 )
                 return line
         except TimeoutError:
-            if loop.time() >= deadline:
+            if deadline <= until:
                 raise
             raise FetchError("timeout_connect", f"no connection to {url.host} in {limits.connect}") from None
         except (ssl.SSLError, FetchError):
             raise
         except OSError as exc:
             reason = "connect_refused" if exc.errno == errno.ECONNREFUSED else "connect_failed"
-            raise FetchError(reason, f"{url.host}: {exc.strerror or exc}") from exc
+            raise FetchError(reason, f"{url.host}: {exc.strerror or exc}") from without_frames(exc)
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:
