@@ -2,8 +2,8 @@
 
 The answer is parsed by httptools (llhttp), which hands out whatever has come, in one go, and knows no bounds: a server
 that pours headers, interim answers (1xx), sizes of chunks, or answers to requests that nobody made, would keep the loop
-from all other fetches. So a head is parsed in small portions, all that comes is counted, and whoever goes beyond a cap
-is cut off in the middle of what he sends.
+from all other fetches. So whatever may hold headers is parsed in small portions, all that comes is counted, and whoever
+goes beyond a cap is cut off in the middle of what he sends.
 """
 
 from __future__ import annotations
@@ -32,9 +32,13 @@ MAX_FRAMING = 1_048_576
 _UNTIL_ANSWERED = 2 * MAX_HEAD_BYTES
 """Bytes up to the end of the answer's head: other heads are before it, and more than names and values are in each."""
 _PORTION = 8_192
-"""Bytes that are parsed at once until there is an answer: a few hundred interim answers, a few tenths of a
-millisecond."""
-_SWITCHING = 101
+"""Bytes that are parsed at once where headers may be: a few hundred interim answers, a few tenths of a millisecond."""
+_WITHOUT_AN_END = MAX_HEADER_BYTES + _PORTION
+"""Bytes in which no header ends and nothing of a body comes. The parser copies a folded header for each of its lines,
+and says nothing before its end."""
+_MANY_PARTS = 16
+"""Of a body at once, which are joined: chunks of a few bytes take ten times their size."""
+_SWITCHING, _NO_CONTENT, _NOT_MODIFIED = 101, 204, 304
 
 MakeRoom = Callable[[int], Awaitable[None]]
 
@@ -67,10 +71,7 @@ class Line(asyncio.Protocol):
         self._loop = loop
         self._known = known
         self._transport: asyncio.Transport | None = None
-        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
-        self._parser.set_dangerous_leniencies(
-            lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
-        )
+        self._parser: httptools.HttpResponseParser | None = None
         self._answer: Answer | None = None
         self._limits = FetchLimits()
         self._turn: asyncio.Future[None] | None = None
@@ -78,10 +79,15 @@ class Line(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = self._heard = 0.0
         self._silence = 0.0
-        self._came = self._body_began = self._interim = self._head_bytes = 0
+        self._came = self._body_began = self._moved = 0
+        """Bytes since the request: all; when the body began; when a header or a part of the body was last heard of."""
+        self._interim = self._head_bytes = self._head_lines = 0
         self._has_room = False
         self._keeps = False
         """May it be asked again?"""
+        self._was_asked = False
+        self._early = b""
+        """What came before that."""
         self.idle_since = 0.0
 
     @property
@@ -99,21 +105,25 @@ class Line(asyncio.Protocol):
 
         Raises FetchError, OSError, EOFError, TimeoutError. A line that has raised is closed.
         """
-        assert self._transport is not None
+        self._came = self._body_began = self._moved = 0
+        if self._transport is None:
+            raise EOFError("the server has hung up")
         answer = self._answer = Answer()
         self._limits, self._deadline, self._silence = limits, deadline, limits.first_byte.total_seconds()
-        self._came = self._body_began = self._interim = self._head_bytes = 0
+        self._interim = self._head_bytes = self._head_lines = 0
         self._has_room = self._keeps = False
         self._heard = self._loop.time()
         self._turn = self._loop.create_future()
         self._transport.write(request)
         self._watch()
+        if not self._was_asked:
+            self._take_up()
         try:
             await self._turn
             while not answer.complete:
                 await self._wait_for_room(answer, make_room)
         except BaseException:
-            self.abort()
+            self.hang_up()
             raise
         finally:
             if self._timer is not None:
@@ -123,42 +133,46 @@ class Line(asyncio.Protocol):
             self._answer = None
         return answer
 
-    def abort(self) -> None:
-        """Hang up at once."""
+    def hang_up(self) -> None:
+        """At once: no farewell of TLS is waited for. What is under way fails, also where its end would be this one."""
         self._keeps = False
+        self._fail(EOFError("we have hung up"))
         if self._transport is not None:
             self._transport.abort()
-
-    def close(self) -> None:
-        """Hang up."""
-        self._keeps = False
-        if self._transport is not None:
-            self._transport.close()
 
     # --- what the loop says ------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._parser = httptools.HttpResponseParser(self)
+        self._parser.set_dangerous_leniencies(
+            lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
         self._known.add(self)
         self._keeps = True
 
     def data_received(self, data: bytes) -> None:
-        """All of it at once as soon as there is an answer; in portions before that."""
+        """In portions, but for what can be nothing but body."""
         answer = self._answer
+        if answer is None and not self._was_asked and self._transport is not None:
+            self._early += data
+            self._transport.pause_reading()
+            return
         if answer is None or answer.complete:  # to nothing that was asked
-            self.close()
+            self.hang_up()
             return
         self._heard = self._loop.time()
-        at = 0
-        if len(data) > _PORTION:
-            view = memoryview(data)
-            while len(data) - at > _PORTION and not answer.headed:
-                if not self._take(view[at : at + _PORTION], answer):
-                    return
-                at += _PORTION
-            self._take(view[at:], answer)
-        else:
-            self._take(data, answer)
+        known, at, view = len(answer.parts), 0, memoryview(data)
+        while at < len(data):
+            if answer.complete:  # with more behind it than was asked for
+                self._keeps = False
+                break
+            end = len(data) if answer.headed and not answer.chunked else at + _PORTION
+            if not self._take(view[at:end], answer):
+                break
+            at = end
+        if len(answer.parts) - known > _MANY_PARTS:
+            answer.parts[known:] = [b"".join(answer.parts[known:])]
 
     def eof_received(self) -> bool:
         return False
@@ -192,16 +206,18 @@ class Line(asyncio.Protocol):
         assert answer is not None
         size = len(name) + len(value)
         self._head_bytes += size
-        headers = answer.headers
+        self._head_lines += 1
+        self._moved = self._came
         if size > MAX_HEADER_BYTES:
             raise FetchError("bad_http", f"a header of {size} bytes; at most {MAX_HEADER_BYTES} are taken")
         if self._head_bytes > MAX_HEAD_BYTES:
             raise FetchError("bad_http", f"more than {MAX_HEAD_BYTES} bytes of headers")
         if b"\0" in value:  # which the parser takes, as it does other odd bytes
             raise FetchError("bad_http", "a header with a NUL in it")
-        headers.append((name, value.strip(b" \t")))
-        if len(headers) > MAX_HEADERS:
+        if self._head_lines > MAX_HEADERS:
             raise FetchError("bad_http", f"more than {MAX_HEADERS} headers")
+        if not answer.headed:  # a trailer is none of the headers
+            answer.headers.append((name, value.strip(b" \t")))
 
     def on_headers_complete(self) -> None:
         answer, parser = self._answer, self._parser
@@ -226,8 +242,13 @@ class Line(asyncio.Protocol):
     def on_body(self, part: bytes) -> None:
         answer = self._answer
         assert answer is not None
+        if not answer.headed:  # an interim answer can have none
+            return
         answer.parts.append(part)
         answer.size += len(part)
+        self._moved = self._came
+        if answer.size > self._limits.max_body and not self._limits.truncate:
+            raise FetchError("too_large", f"a body of more than {self._limits.max_body} bytes")
 
     def on_message_complete(self) -> None:
         answer = self._answer
@@ -235,7 +256,7 @@ class Line(asyncio.Protocol):
         if answer.headed:
             answer.complete = True
         else:  # an interim one
-            answer.status, answer.reason, self._head_bytes = 0, b"", 0
+            answer.status, answer.reason, self._head_bytes, self._head_lines = 0, b"", 0, 0
             answer.headers.clear()
 
     # --- within ------------------------------------------------------------------------------------------------------
@@ -243,7 +264,7 @@ class Line(asyncio.Protocol):
     def _read_framing(self, answer: Answer) -> None:
         coded = False
         for name, value in answer.headers:
-            key = name.lower()
+            key = name.lower().rstrip()  # as the parser reads it
             if key == b"content-length":
                 answer.length = int(value)
             elif key == b"transfer-encoding":
@@ -252,8 +273,18 @@ class Line(asyncio.Protocol):
                 answer.packed = True
         if coded:
             answer.length = None
-        if answer.status in (204, 304):
+        if answer.status == _NO_CONTENT and (answer.length or coded):
+            self._keeps = False  # who knows whether it comes
+        if answer.status in (_NO_CONTENT, _NOT_MODIFIED):
             answer.length = 0
+
+    def _take_up(self) -> None:
+        """Listen to what the server has said before it was asked anything: that it is too busy, say."""
+        assert self._transport is not None
+        self._was_asked, early, self._early = True, self._early, b""
+        if early:
+            self._transport.resume_reading()
+            self.data_received(early)
 
     def _take(self, portion: bytes | memoryview, answer: Answer) -> bool:
         """Parse what has come; is that all right so far?"""
@@ -268,7 +299,7 @@ class Line(asyncio.Protocol):
             self._keeps = False
             if not answer.complete:
                 self._fail(_said_by(exc))
-                self.abort()
+                self.hang_up()
                 return False
         if answer.complete:
             self._wake()
@@ -276,16 +307,15 @@ class Line(asyncio.Protocol):
 
     def _check(self, answer: Answer) -> None:
         """Raise FetchError when there is too much of anything; ask for room where a body gets large."""
+        if self._came - self._moved > _WITHOUT_AN_END and not answer.complete:
+            raise FetchError("bad_http", f"{self._came - self._moved} bytes that belong to no header and to no body")
         if not answer.headed:
             if self._came > _UNTIL_ANSWERED:
                 raise FetchError("bad_http", f"no answer within {_UNTIL_ANSWERED} bytes")
             return
         size, most = answer.size, self._limits.max_body
-        if size > most:
-            if not self._limits.truncate:
-                raise FetchError("too_large", f"a body of more than {most} bytes")
-            answer.complete = True
-            self.abort()
+        if size > most:  # and the beginning is enough
+            answer.complete, self._keeps = True, False
         elif not answer.complete:
             if self._came - self._body_began - size > MAX_FRAMING + size:
                 raise FetchError("bad_http", f"more than {MAX_FRAMING} bytes around a body of {size}")
@@ -302,11 +332,11 @@ class Line(asyncio.Protocol):
         most = self._limits.max_body
         await make_room(min(answer.length or most, most) + (most if answer.packed else 0))
         self._has_room = True
+        if self._transport is None:
+            raise EOFError("the body is cut off")
         self._turn = self._loop.create_future()
         self._heard = self._loop.time()
         self._deadline = self._heard + left
-        if self._transport is None:
-            raise EOFError("the body is cut off")
         self._transport.resume_reading()
         self._watch()
         await self._turn

@@ -40,6 +40,7 @@ class Lines:
         """By origin; the one that was used last is taken first."""
         self._open: set[Line] = set()
         self._sweep: asyncio.TimerHandle | None = None
+        self._is_closed = False
 
     async def ask(self, url: Url, request: bytes, limits: FetchLimits, deadline: float, make_room: MakeRoom) -> Answer:
         """One request on a connection of its host's; raises what `Line.ask` raises."""
@@ -49,19 +50,23 @@ class Lines:
             try:
                 return self._kept(origin, line, await line.ask(request, limits, deadline, make_room))
             except (OSError, EOFError) as exc:
-                if line.heard or isinstance(exc, TimeoutError):
+                if line.heard or self._is_closed or isinstance(exc, TimeoutError):
                     raise
                 # It was given up while nobody used it; nothing was asked yet.
         line = await self._dial(url, limits, deadline)
+        if self._is_closed:
+            line.hang_up()
+            raise EOFError("the client was closed")
         return self._kept(origin, line, await line.ask(request, limits, deadline, make_room))
 
     async def close(self) -> None:
-        """Hang up on all."""
+        """Hang up on all, also on those that are still being made."""
+        self._is_closed = True
         if self._sweep is not None:
             self._sweep.cancel()
         self._idle.clear()
         for line in tuple(self._open):
-            line.abort()
+            line.hang_up()
         for _ in range(_CLOSING_TURNS):
             if not self._open:
                 break
@@ -73,13 +78,13 @@ class Lines:
             line = lines.pop()
             if line.is_fit and asyncio.get_running_loop().time() - line.idle_since < KEEPALIVE_S:
                 return line
-            line.close()
+            line.hang_up()
         return None
 
     def _kept(self, origin: Origin, line: Line, answer: Answer) -> Answer:
         """Put the line back, if it can be asked again."""
         if not line.is_fit:
-            line.close()
+            line.hang_up()
             return answer
         loop = asyncio.get_running_loop()
         line.idle_since = loop.time()
@@ -98,7 +103,7 @@ class Lines:
         for origin, lines in list(self._idle.items()):
             fresh = [line for line in lines if line.is_fit and line.idle_since > oldest]
             for line in set(lines).difference(fresh):
-                line.close()
+                line.hang_up()
             if fresh:
                 self._idle[origin] = fresh
             else:

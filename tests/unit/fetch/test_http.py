@@ -174,6 +174,17 @@ def test_a_body_ends_where_its_framing_says(wire: bytes, body: bytes) -> None:
     assert (response.status, response.http_reason, response.wire_body) == (200, "OK", body)
 
 
+def test_an_interim_answer_lends_its_body_to_nobody() -> None:
+    interim = b"HTTP/1.1 110 Busy\r\nContent-Length: 5\r\n\r\nwrong"
+    response, _ = fetch(says(interim + HEAD + b"Content-Length: 5\r\n\r\nhello"))
+    assert response.wire_body == b"hello"
+
+
+def test_trailers_are_not_taken_for_headers() -> None:
+    response, _ = fetch(says(CHUNKED + b"5\r\nhello\r\n0\r\nContent-Encoding: gzip\r\nLocation: /evil\r\n\r\n"))
+    assert response.headers == ((b"Transfer-Encoding", b"chunked"),)
+
+
 @pytest.mark.parametrize("encoding", [b"gzip", b"br", b"zstd", b"deflate", b"nonsense"])
 def test_the_body_is_kept_as_it_came_on_the_wire(encoding: bytes) -> None:
     packed = gzip.compress(b"hello")
@@ -404,6 +415,12 @@ def test_the_beginning_of_a_body_over_the_cap_can_be_asked_for(start: bytes) -> 
     assert written[0] < 50_000_000
 
 
+@pytest.mark.parametrize("behind", [b"", b"0", HEAD, b"nonsense"])
+def test_a_body_over_the_cap_is_refused_though_it_comes_at_once_and_whole(behind: bytes) -> None:
+    error = failure(says(CHUNKED + b"3e9\r\n" + b"x" * 1001 + b"\r\n0\r\n\r\n" + behind))
+    assert (error.reason, error.detail) == ("too_large", "a body of more than 1000 bytes")
+
+
 def test_a_declared_length_over_the_cap_is_refused_before_the_body_comes() -> None:
     error = failure(says(HEAD + b"Content-Length: 1001\r\n\r\n"))
     assert (error.reason, error.detail) == ("too_large", "a body of 1001 bytes; at most 1000 are taken")
@@ -442,6 +459,9 @@ def test_a_packed_body_counts_as_it_is_on_the_wire() -> None:
         (says(HEAD + b"Content-Length: 10\r\n\r\nhel", close=True), "connection_lost"),
         (says(CHUNKED + b"a\r\nhel", close=True), "connection_lost"),
         (says(CHUNKED + b"3\r\nhel\r\n", close=True), "connection_lost"),
+        (says(HEAD + b"Content-Length : 10\r\n\r\nhel", close=True), "connection_lost"),
+        (says(HEAD + b"Transfer-Encoding : chunked\r\n\r\na\r\nhel", close=True), "connection_lost"),
+        (says(b"HTTP/1.1 200 " + b"y" * 100_000 + b"\r\nContent-Length: 0\r\n\r\n"), "bad_http"),
         (says(b"SSH-2.0-OpenSSH_9.6\r\n"), "bad_http"),
         (says(b"<html>\r\n\r\n"), "bad_http"),
         (says(HEAD + b"Content-Length: x\r\n\r\n"), "bad_http"),
