@@ -1,11 +1,12 @@
-"""The real frontier on a real Redis, with simulated fetches: what a page costs when millions wait.
+"""The real frontier on real Redis servers, with simulated fetches: what a page costs when millions wait.
 
-    python -m benchmarks.simulate --urls 10000000 --hosts 100000 --workers 200
-    python -m benchmarks.simulate --compare          1M and 10M URLs
+    python -m benchmarks.simulate --urls 10000000 --hosts 100000 --workers 200 --shards 1
+    python -m benchmarks.simulate --compare          1M and 10M URLs, then 1 shard and 4
     python -m benchmarks.simulate --quick            small, to see that it works
 
 All URLs are queued first. Then virtual workers lease, "fetch" at once, and settle, a batch of 128 each, so that as many
-requests are under way as in a fleet. Time is what the server counts itself: its whole processor time, network included.
+requests are under way as in a fleet. Time is what the servers count themselves: the processor time of the whole server,
+network included.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TypeVar
 
 from benchmarks import machine, valkey
-from shoal.core.model import ALL_QUEUES, AdmitReport, Lease, Outcome, Request, Settlement
+from shoal.core.model import ALL_QUEUES, Lease, Outcome, Settlement
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
 from shoal.frontier.frontier import Frontier
+from shoal.frontier.where import FrontierPlace
 
 T = TypeVar("T")
 
@@ -45,6 +48,7 @@ class Size:
     urls: int
     hosts: int
     workers: int
+    shards: int
     drivers: int
     """Processes that play the workers."""
     pages: int
@@ -60,7 +64,9 @@ class Figures:
     known_us: float
     """A link that leads to a known page."""
     page_us: float
-    """Leased and settled."""
+    """Leased and settled, over all servers."""
+    busiest_us: float
+    """The share of the busiest server, per page of all."""
     pages_s: float
     """On this machine, with all processes on its cores."""
     driver_us: float
@@ -68,35 +74,40 @@ class Figures:
 
     @property
     def capacity(self) -> float:
-        """Pages a second that the server could take if it had a core of its own."""
-        return 1e6 / self.page_us
+        """Pages a second that the servers could take if each had a core of its own."""
+        return 1e6 / self.busiest_us
 
 
 def simulate(size: Size) -> Figures:
-    """One run on a fresh server."""
-    with valkey.serve(durable=False) as server, ProcessPoolExecutor(size.drivers) as drivers:
-        url = f"{server.url}/2"
-        frontier = Frontier.at(url)
+    """One run on fresh servers."""
+    with ExitStack() as stack:
+        control = stack.enter_context(valkey.serve(durable=False))
+        shards = {f"s{n}": stack.enter_context(valkey.serve(durable=False)) for n in range(size.shards)}
+        spread = shards if size.shards > 1 else {}
+        servers = [control, *spread.values()]
+        place = FrontierPlace(f"{control.url}/2", "sim", {name: f"{server.url}/0" for name, server in spread.items()})
+        frontier = place.frontier()
         frontier.create(JOB, JobSpec(rate=2, parallel=2), size.urls)
-        meter = valkey.Meter(server.processor_us)
-        memory = _memory(server)
-        _each(drivers, _admit_all, url, size)
-        admitted, grown = meter.lap(), _memory(server) - memory
+        drivers = stack.enter_context(ProcessPoolExecutor(size.drivers))
+        meters, memory = [valkey.Meter(server.processor_us) for server in servers], _memory(servers)
+        _each(drivers, _admit_all, place, size)
+        admitted, grown = _laps(meters), _memory(servers) - memory
         _check(frontier, size.urls)
-        meter.lap()
-        known = sum(_each(drivers, _admit_known, url, size))
-        known_spent = meter.lap()
+        _laps(meters)
+        known = sum(_each(drivers, _admit_known, place, size))
+        known_spent = _laps(meters)
         started = time.monotonic()
-        played = _each(drivers, _play, url, size)
-        elapsed, spent = time.monotonic() - started, meter.lap()
+        played = _each(drivers, _play, place, size)
+        elapsed, spent = time.monotonic() - started, _laps(meters)
+        pages = sum(done for done, _ in played)
         frontier.close_connections()
-    pages = sum(done for done, _ in played)
     return Figures(
         size,
         grown / size.urls,
-        admitted / size.urls,
-        known_spent / known,
-        spent / pages,
+        sum(admitted) / size.urls,
+        sum(known_spent) / known,
+        sum(spent) / pages,
+        max(spent) / pages,
         pages / elapsed,
         sum(cpu for _, cpu in played) * 1e6 / pages,
     )
@@ -111,22 +122,24 @@ def _check(frontier: Frontier, urls: int) -> None:
 # --- what drivers do -------------------------------------------------------------------------------------------------
 
 
-def _each(drivers: ProcessPoolExecutor, do: Callable[[str, Size, int], T], url: str, size: Size) -> list[T]:
-    tasks = [drivers.submit(do, url, size, number) for number in range(size.drivers)]
+def _each(
+    drivers: ProcessPoolExecutor, do: Callable[[FrontierPlace, Size, int], T], place: FrontierPlace, size: Size
+) -> list[T]:
+    tasks = [drivers.submit(do, place, size, number) for number in range(size.drivers)]
     return [task.result(timeout=MOST_S) for task in tasks]
 
 
-def _admit_all(url: str, size: Size, number: int) -> None:
-    frontier = Frontier.at(url)
+def _admit_all(place: FrontierPlace, size: Size, number: int) -> None:
+    frontier = place.frontier()
     for batch in _urls(size, number):
-        _admit(frontier, batch)
+        frontier.admit_submitted(JOB, batch)
     frontier.close_connections()
 
 
-def _admit_known(url: str, size: Size, number: int) -> int:
-    frontier, told = Frontier.at(url), 0
+def _admit_known(place: FrontierPlace, size: Size, number: int) -> int:
+    frontier, told = place.frontier(), 0
     for batch in _urls(size, number):
-        assert not _admit(frontier, batch).admitted
+        assert not frontier.admit_submitted(JOB, batch).admitted
         told += len(batch)
         if told >= min(KNOWN, size.urls) // size.drivers:
             break
@@ -134,18 +147,14 @@ def _admit_known(url: str, size: Size, number: int) -> int:
     return told
 
 
-def _admit(frontier: Frontier, batch: list[Request]) -> AdmitReport:
-    return frontier.admit(JOB, batch)
-
-
-def _urls(size: Size, number: int) -> Iterator[list[Request]]:
+def _urls(size: Size, number: int) -> Iterator[list[Url]]:
     """The share of one driver, host after host, page after page."""
     hosts = [f"host-{n}.example" for n in range(number, size.hosts, size.drivers)]
-    batch: list[Request] = []
+    batch: list[Url] = []
     for n in range(-(-size.urls // size.hosts)):
         for host in hosts:
             target = f"/catalogue/category-{n % 97}/item-{n}.html"
-            batch.append(Request(Url("https", host, target), depth=2))
+            batch.append(Url("https", host, target))
             if len(batch) == BATCH:
                 yield batch
                 batch = []
@@ -153,9 +162,9 @@ def _urls(size: Size, number: int) -> Iterator[list[Request]]:
         yield batch
 
 
-def _play(url: str, size: Size, number: int) -> tuple[int, float]:
+def _play(place: FrontierPlace, size: Size, number: int) -> tuple[int, float]:
     """Virtual workers in turn: each settles what it has, and leases more. (pages, processor time)"""
-    workers = [Frontier.at(url, holder=f"w{number}-{n}") for n in range(max(1, size.workers // size.drivers // 10))]
+    workers = [place.frontier(f"w{number}-{n}") for n in range(max(1, size.workers // size.drivers // 10))]
     hands: list[tuple[Lease, ...]] = [()] * max(1, size.workers // size.drivers)
     wanted, done, idle, started = size.pages // size.drivers, 0, 0, time.process_time()
     for turn in range(10**9):
@@ -179,11 +188,15 @@ def _fetched(lease: Lease) -> Settlement:
     return Settlement(lease, Outcome.DONE, latency=LATENCY, received=BODY)
 
 
-# --- what the server says --------------------------------------------------------------------------------------------
+# --- what servers say ------------------------------------------------------------------------------------------------
 
 
-def _memory(server: valkey.Server) -> int:
-    return int(server.info("memory")["used_memory"])
+def _laps(meters: list[valkey.Meter]) -> list[float]:
+    return [meter.lap() for meter in meters]
+
+
+def _memory(servers: list[valkey.Server]) -> int:
+    return sum(int(server.info("memory")["used_memory"]) for server in servers)
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
@@ -195,10 +208,11 @@ def main() -> int:
     parser.add_argument("--urls", type=int, default=1_000_000)
     parser.add_argument("--hosts", type=int, default=100_000)
     parser.add_argument("--workers", type=int, default=200)
+    parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--drivers", type=int, default=1)
     parser.add_argument("--pages", type=int, default=SAMPLE)
-    parser.add_argument("--compare", action="store_true", help="1M and 10M URLs")
-    parser.add_argument("--quick", action="store_true", help="20,000 URLs")
+    parser.add_argument("--compare", action="store_true", help="1M and 10M URLs on one server; 1M on one and on four")
+    parser.add_argument("--quick", action="store_true", help="20,000 URLs, one shard and two")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     for size in _sizes(options):
@@ -209,19 +223,20 @@ def main() -> int:
 
 def _sizes(options: argparse.Namespace) -> list[Size]:
     if options.quick:
-        return [Size(20_000, 2_000, 20, 1, 10_000)]
+        return [Size(20_000, 2_000, 20, shards, 1, 10_000) for shards in (1, 2)]
     if options.compare:
-        return [Size(urls, options.hosts, options.workers, 1, options.pages) for urls in (1_000_000, 10_000_000)]
-    return [Size(options.urls, options.hosts, options.workers, options.drivers, options.pages)]
+        cases = ((1_000_000, 1, 1), (10_000_000, 1, 1), (1_000_000, 1, 2), (1_000_000, 4, 2))
+        return [Size(urls, options.hosts, options.workers, shards, drivers, options.pages) for urls, shards, drivers in cases]
+    return [Size(options.urls, options.hosts, options.workers, options.shards, options.drivers, options.pages)]
 
 
 def _line(figures: Figures) -> str:
     size = figures.size
     return (
-        f"{size.urls:>11,} URLs  {size.hosts:>7,} hosts  {size.workers} workers  "
+        f"{size.urls:>11,} URLs  {size.hosts:>7,} hosts  {size.workers} workers  {size.shards} shards  "
         f"{size.drivers} drivers | {figures.bytes_url:5.1f} bytes a URL | admit {figures.admit_us:5.1f} µs, "
-        f"known {figures.known_us:4.1f} µs, page {figures.page_us:5.1f} µs | "
-        f"{figures.pages_s:7,.0f} pages/s here, {figures.capacity:7,.0f} with a core of its own | "
+        f"known {figures.known_us:4.1f} µs, page {figures.page_us:5.1f} µs (busiest {figures.busiest_us:5.1f}) | "
+        f"{figures.pages_s:7,.0f} pages/s here, {figures.capacity:7,.0f} with a core each | "
         f"workers {figures.driver_us:5.1f} µs"
     )
 

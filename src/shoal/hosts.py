@@ -18,7 +18,7 @@ import structlog
 
 from shoal.core.host_name import host_name
 from shoal.core.host_status import Breaker, HostStatus
-from shoal.errors import InputError, NotFound
+from shoal.errors import InputError, NotFound, RedisUnavailable
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.host_change import KEEP, HostChange, Keep
 from shoal.frontier.watch import Watch
@@ -213,12 +213,26 @@ class Hosts:
         return self._tell_all(lost)
 
     def _unknown(self, words: Iterable[HostLimit]) -> list[HostLimit]:
-        return [word for word in words if not _agrees(self._watch.host(word.host), word)]
+        return [word for word in words if self._lacks(word)]
+
+    def _lacks(self, word: HostLimit) -> bool:
+        """A host whose shard is away is told when that is back."""
+        try:
+            return not _agrees(self._watch.host(word.host), word)
+        except RedisUnavailable:
+            if self._watch.reaches(word.host):
+                raise
+            return False
 
     def _tell_all(self, words: Iterable[HostLimit]) -> int:
         told = 0
         for word in words:
-            self._frontier.configure_host(word.host, HostChange(word.rate, word.parallel, word.paused))
+            try:
+                self._frontier.configure_host(word.host, HostChange(word.rate, word.parallel, word.paused))
+            except RedisUnavailable:
+                if self._watch.reaches(word.host):
+                    raise
+                continue
             told += 1
         return told
 

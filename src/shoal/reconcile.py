@@ -66,6 +66,8 @@ class Reconciler:
         self._sampled = Window(1)
         self._hosts_from = 0
         self._cursor = 0
+        self._section = 0
+        """Of the frontier, in which keys without an owner are looked for."""
         self._last_seen: dict[str, tuple[Stand, float]] = {}
         """Job → its sums, and since when they are the same."""
         self._held: dict[str, int] = {}
@@ -75,6 +77,7 @@ class Reconciler:
         """What is to be done, and how often."""
         return (
             Chore("reap", self.reap),
+            Chore("slots", self.slots, timedelta(seconds=1)),
             Chore("rings", self.rings, timedelta(seconds=15)),
             Chore("strays", self.strays, timedelta(seconds=10)),
             Chore("still_jobs", self.still_jobs, timedelta(seconds=20)),
@@ -98,6 +101,11 @@ class Reconciler:
                 break
         if total:
             self._repairs.note("leases", total)
+
+    def slots(self) -> None:
+        """Of a frontier in slots: what waits for a server to come back, and jobs that end without anybody's doing."""
+        for job in self._frontier.tend():
+            self._ending.finalise(job)
 
     def rings(self) -> None:
         """Queues whose work nobody takes although somebody could: the ring was lost."""
@@ -160,7 +168,7 @@ class Reconciler:
             before = self._frontier.status(job)
             stored = self._pages.count(job)
             after = self._frontier.status(job)
-            if before is None or after is None or after.state.ended:
+            if before is None or after is None or after.state.ended or before.partial or after.partial:
                 continue
             # Rows come first, then the sums: between the two looks, and for what is under way, there may be more rows.
             most = after.counters.done + before.counters.leased + after.counters.leased
@@ -193,7 +201,7 @@ class Reconciler:
     def hosts(self) -> None:
         """What hosts are said to have in flight: one that has drifted is asked too little, or too much."""
         hosts = self._audit.listed_hosts(self._hosts_from, HOSTS_AT_ONCE)
-        self._hosts_from = self._hosts_from + len(hosts) if len(hosts) == HOSTS_AT_ONCE else 0
+        self._hosts_from = self._hosts_from + HOSTS_AT_ONCE if len(hosts) >= HOSTS_AT_ONCE else 0
         wrong = self._audit.recount_hosts(hosts) if hosts else 0
         if wrong:
             self._repairs.note("hosts", wrong)
@@ -202,23 +210,26 @@ class Reconciler:
 
     def strays(self) -> None:
         """Keys of jobs that have been forgotten, jobs missing in the list, lease groups without a deadline."""
-        found = self._audit.rotations()
+        sections = self._audit.sections()
+        audit = sections[self._section % len(sections)]
+        found = audit.rotations()
         for _ in range(SCANS_AT_ONCE):
-            self._cursor, strays, groups = self._audit.scan(self._cursor)
+            self._cursor, strays, groups = audit.scan(self._cursor)
             found += strays
-            lost = sum(self._audit.find_group(group) for group in groups)
+            lost = sum(audit.find_group(group) for group in groups)
             if lost:
                 self._repairs.note("lease_groups", lost)
             if not self._cursor:
+                self._section += 1
                 break
-        self._drop(found)
+        self._drop(audit, found)
 
-    def _drop(self, found: Sequence[Stray]) -> None:
+    def _drop(self, audit: Audit, found: Sequence[Stray]) -> None:
         by_job: dict[str, list[Stray]] = {}
         for stray in found:
             by_job.setdefault(stray.job, []).append(stray)
-        for job in self._audit.unlisted(list(by_job)):
-            dropped, listed = self._audit.drop_strays(job, by_job[job])
+        for job in audit.unlisted(list(by_job)):
+            dropped, listed = audit.drop_strays(job, by_job[job])
             if dropped or listed:
                 self._repairs.note("unlisted_jobs" if listed else "keys", 1 if listed else dropped, job)
 

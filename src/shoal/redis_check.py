@@ -8,6 +8,7 @@ that is merely away is no trouble here: workers wait for it, and look for work b
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import cast
 
@@ -16,6 +17,7 @@ from redis import exceptions
 
 from shoal.core.model import ALL_QUEUES, CONTROL_QUEUE
 from shoal.errors import RedisUnavailable
+from shoal.frontier.away import is_away
 from shoal.frontier.scripts import connect, server_version
 from shoal.rabbitmq import check_rabbitmq
 from shoal.redis_url import RedisUrls, is_amqp, redacted, redis_of
@@ -29,12 +31,26 @@ RIGHTS = "give the user the rights that docs/guides/redis.md lists"
 
 def check_redis(url: str) -> None:
     """Raise RedisUnavailable when the frontier cannot be there; it says what to do."""
+    _check(url, RedisUrls.of(url).frontier, "SHOAL_REDIS_URL")
+
+
+def check_shards(shards: Mapping[str, str]) -> None:
+    """The same for the servers that hosts are spread over. One that is merely away is no trouble: its hosts wait."""
+    for url in shards.values():
+        try:
+            _check(url, url, "SHOAL_SHARDS")
+        except RedisUnavailable as exc:
+            if not is_away(exc):
+                raise
+
+
+def _check(url: str, asked: str, setting: str) -> None:
     shown = redacted(url)
-    client = connect(RedisUrls.of(url).frontier, timeout_s=ASK_S)
+    client = connect(asked, timeout_s=ASK_S)
     try:
         version = server_version(client)
     except (exceptions.RedisError, OSError) as exc:
-        raise RedisUnavailable(_refusal(f"Redis at {shown}", "SHOAL_REDIS_URL", exc) or _absence(shown, exc)) from exc
+        raise RedisUnavailable(_refusal(f"Redis at {shown}", setting, exc) or _absence(shown, exc)) from exc
     finally:
         client.close()
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS:

@@ -47,7 +47,7 @@ def warn_of_risks(settings: Settings) -> None:
     """A line in the log for each danger of the Redis that the settings name; never a reason to fail."""
     urls = RedisUrls.of(settings.redis_url or "", settings.broker_url)
     broker = redis_of(urls.broker) if settings.broker_url else None
-    for given in filter(None, (settings.redis_url, broker)):
+    for given in filter(None, (settings.redis_url, broker, *settings.shard_urls.values())):
         url = given
         with suppress(RedisError, OSError):
             url = server_url(given, timeout_s=ASK_S)

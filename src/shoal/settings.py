@@ -17,6 +17,7 @@ from shoal.core.mail import MailServer
 from shoal.core.manners import Manners, read_weights
 from shoal.core.model import CONTROL_QUEUE, SERVED_QUEUES, Lane, is_for_browser, read_queues
 from shoal.core.output import Allowed, Place, read_objects
+from shoal.core.shards import read_shards
 from shoal.core.values import RateText
 from shoal.core.webhook import is_address
 from shoal.errors import InputError
@@ -43,6 +44,8 @@ class Settings(BaseModel):
     Unset: an embedded one under `home`."""
     broker_url: str | None = Field(default=None, repr=False)
     """Celery broker, when it is not database 0 of the Redis: another Redis, or RabbitMQ (amqp://, amqps://)."""
+    shards: str = Field(default="", repr=False)
+    """Redis servers that hosts are spread over when one is not enough: `a=redis://one:6379/0 b=redis://two:6379/0`."""
     database_url: str | None = Field(default=None, repr=False)
     """SQLAlchemy URL; unset: SQLite under `home`."""
     database_upgrade: Literal["auto", "refuse"] = "auto"
@@ -242,6 +245,12 @@ class Settings(BaseModel):
             raise ValueError(f"there are {', '.join(LOG_LEVELS)}")
         return level
 
+    @field_validator("shards")
+    @classmethod
+    def _named_shards(cls, shards: str) -> str:
+        read_shards(shards)
+        return shards
+
     @field_validator("queues")
     @classmethod
     def _known_queues(cls, queues: str) -> str:
@@ -277,6 +286,11 @@ class Settings(BaseModel):
             by_domain=self.group_by == "domain",
             tenant_weights=read_weights(self.tenant_weights),
         )
+
+    @property
+    def shard_urls(self) -> Mapping[str, str]:
+        """Name → URL of the servers that hosts are spread over."""
+        return read_shards(self.shards)
 
     @property
     def frontier_bytes(self) -> int:

@@ -24,6 +24,7 @@ from shoal.field_stats import FieldStats
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.rebuild import Rebuild
 from shoal.frontier.watch import Watch
+from shoal.frontier.where import FrontierPlace
 from shoal.frontier.whereabouts import Whereabouts
 from shoal.history import History, Sampler
 from shoal.home import keep_reserve, make_home, prepare_home, spend_reserve
@@ -39,7 +40,7 @@ from shoal.proxy_pools import pools_of
 from shoal.reconcile import Reconciler
 from shoal.recovery.recovery import Recovery
 from shoal.recovery.way_back import WayBack
-from shoal.redis_check import check_broker, check_redis
+from shoal.redis_check import check_broker, check_redis, check_shards
 from shoal.redis_url import RedisUrls
 from shoal.retention import Retention, Stores
 from shoal.schedules.book import Book
@@ -120,11 +121,12 @@ class Platform:
         jobs, pages, archive = JobStore(engine), PageStore(engine), open_archive(settings)
         extractions = ExtractionStore(engine)
         again = Again(frontier, jobs, extractions, ring)
-        watch = Watch.at(redis_urls(settings).frontier, settings.prefix)
+        place = frontier_place(settings)
+        watch = place.watch()
         caps = Caps(settings.frontier_urls, settings.frontier_bytes)
         samples = HistoryStore(engine)
         ending = Ending(frontier, jobs, samples)
-        rebuild = Rebuild.at(redis_urls(settings).frontier, settings.prefix, settings.manners)
+        rebuild = place.rebuild()
         epochs = Epochs(engine, settings.prefix)
         way = WayBack(frontier, rebuild, jobs, pages, archive, ending.finalise, ring)
         recovery = Recovery(frontier, rebuild, epochs, jobs, pages, way)
@@ -144,7 +146,7 @@ class Platform:
         deliveries = Deliveries(engine)
         deliverer = _deliverer(settings, frontier, jobs, pages, extractions, deliveries)
         field_stats = FieldStats(frontier, jobs, pages, Tallies(engine))
-        whereabouts = Whereabouts.at(redis_urls(settings).frontier, settings.prefix)
+        whereabouts = place.whereabouts()
         explainer = Explainer(Traces(engine), whereabouts, RobotsStore(engine), extractions, hosts, watch)
         schedules = _schedules(settings, engine, frontier, intake, control)
         changes = Changes(jobs, pages, RunPages(engine), extractions, archive)
@@ -263,6 +265,7 @@ def with_redis(settings: Settings, *, room: bool = True) -> Generator[Settings]:
     if settings.redis_url:
         check_redis(settings.redis_url)
         check_broker(redis_urls(settings).broker)
+        check_shards(settings.shard_urls)
         yield settings
         return
     hold = hold_embedded(settings.home)
@@ -303,7 +306,7 @@ def no_ring(queue: str, request_id: str = "") -> None:
 def open_platform(settings: Settings, *, rings: bool = True) -> Generator[Platform]:
     """Everything that a command needs, for as long as it runs. On a full disk too: who looks needs no room there."""
     with with_redis(settings, room=False) as chosen:
-        frontier = Frontier.at(redis_urls(chosen).frontier, chosen.prefix, chosen.manners)
+        frontier = frontier_place(chosen).frontier()
         platform = _open_in_little_room(chosen, frontier, lazy_ring(chosen, frontier) if rings else no_ring)
         try:
             yield platform
@@ -327,8 +330,7 @@ def sync_hosts(settings: Settings) -> None:
 
     The settings name a Redis already (`with_redis`).
     """
-    frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix)
-    platform = Platform.open(settings, frontier, no_ring)
+    platform = Platform.open(settings, frontier_place(settings).frontier(), no_ring)
     try:
         platform.hosts.sync()
         platform.recovery.look()
@@ -341,7 +343,7 @@ def serving_platform(settings: Settings) -> Platform:
 
     The settings name a Redis already (`with_redis`).
     """
-    frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix, settings.manners)
+    frontier = frontier_place(settings).frontier()
     platform = Platform.open(settings, frontier, _doorbell(settings, frontier), durable=True)
     platform.archive.prepare()
     return platform
@@ -349,8 +351,13 @@ def serving_platform(settings: Settings) -> Platform:
 
 def housekeeping_platform(settings: Settings) -> Platform:
     """For a process that keeps house, and answers nobody. The settings name a Redis already (`with_redis`)."""
-    frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix, settings.manners)
+    frontier = frontier_place(settings).frontier()
     return Platform.open(settings, frontier, _doorbell(settings, frontier), durable=True)
+
+
+def frontier_place(settings: Settings) -> FrontierPlace:
+    """Where the frontier of these settings is."""
+    return FrontierPlace(redis_urls(settings).frontier, settings.prefix, settings.shard_urls, settings.manners)
 
 
 def redis_urls(settings: Settings) -> RedisUrls:

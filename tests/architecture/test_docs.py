@@ -25,7 +25,7 @@ from shoal.cli.keys import create as create_key
 from shoal.cli.main import app
 from shoal.control import EDITABLE
 from shoal.core.advice import QueueSample
-from shoal.core.fleet import Load, QueueDepth, WorkerBeat
+from shoal.core.fleet import Load, QueueDepth, ShardFigures, WorkerBeat
 from shoal.core.host_status import HostStatus
 from shoal.core.job_status import Counters
 from shoal.core.model import Outcome
@@ -303,6 +303,9 @@ class StillWatch(Watch):
 
     def load(self) -> Load:
         return Load(1, 1, 0)
+
+    def shards(self) -> list[ShardFigures]:
+        return [ShardFigures("a", 16, 1)]
 
     def queues(self) -> list[QueueDepth]:
         return [QueueDepth("http.high", 1, 1, 1, 1)]

@@ -221,6 +221,10 @@ def test_every_operation_is_offered_by_a_typed_face() -> None:
         "proxies.py",
         "rebuild.py",
         "routes.py",
+        "job_list.py",
+        "moving.py",
+        "slot.py",
+        "spread_rebuild.py",
         "watch.py",
         "whereabouts.py",
     )

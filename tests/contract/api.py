@@ -20,8 +20,8 @@ from shoal.api.app import make_api
 from shoal.core.access import Permission
 from shoal.core.model import ALL_QUEUES, JobState, Lease, Outcome, Settlement
 from shoal.errors import FetchError
-from shoal.frontier.frontier import Frontier
 from shoal.frontier.scripts import connect
+from shoal.frontier.where import FrontierPlace
 from shoal.settings import Settings
 from shoal.store.archive import ArchiveWriter, Exchange
 from shoal.store.items import ItemRow
@@ -137,7 +137,7 @@ def a_desk(valkey_url: str, home: Path, database_url: str | None = None, **setti
     given: dict[str, Any] = {"prefix": f"api-{uuid4().hex[:10]}", **settings}
     chosen = Settings(home=home, redis_url=valkey_url, database_url=database_url or a_sqlite(home), **given)
     rings: list[tuple[str, str]] = []
-    frontier = Frontier.at(redis_urls(chosen).frontier, chosen.prefix)
+    frontier = FrontierPlace(redis_urls(chosen).frontier, chosen.prefix, chosen.shard_urls).frontier()
     platform = Platform.open(chosen, frontier, lambda queue, request_id="": rings.append((queue, request_id)))
     platform.archive.prepare()
     app = make_api(platform)

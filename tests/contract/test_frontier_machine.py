@@ -182,7 +182,7 @@ class FrontierMachine(RuleBasedStateMachine):
         restored = self.timed(lambda: self.frontier.restore(name, job.spec, status, job.tenant))
         assert restored == self.model.restore(name)
         if restored:
-            self.frontier.remember(name, sorted(job.seen))
+            self.frontier.remember(name, [(mark, "any") for mark in sorted(job.seen)])
 
     def replay(self, name: str, hand: int, skip: int, count: int, token: str) -> None:
         """Some dead requests of a job, of this one if it has any; the token may have been used."""

@@ -235,7 +235,7 @@ def test_restored_job_tries_its_dead_again_and_ends_once_more(frontier: Frontier
 def test_restored_job_remembers_what_it_has_seen(frontier: Frontier) -> None:
     status, _ = live_and_be_forgotten(frontier, FREE)
     frontier.restore("job", FREE, status)
-    frontier.remember("job", [page.url.fingerprint for page in pages("a.test", 8)])
+    frontier.remember("job", [(page.url.fingerprint, page.url.host) for page in pages("a.test", 8)])
     assert counters(frontier, "job") == status.counters
     report = frontier.admit("job", pages("a.test", 9))
     assert (report.admitted, report.duplicates) == (1, 8)
@@ -329,7 +329,7 @@ def test_job_that_never_began_can_be_restored(frontier: Frontier) -> None:
 
 
 def test_unknown_job_remembers_nothing(frontier: Frontier, client: redis.Redis, prefix: str) -> None:
-    frontier.remember("job", [1, 2, 3])
+    frontier.remember("job", [(1, "a.test"), (2, "a.test"), (3, "a.test")])
     assert key_names(client, prefix) == []
 
 
@@ -338,9 +338,9 @@ def test_remembered_fingerprints_stay_compact(frontier: Frontier, client: redis.
     seen = pages("a.test", count)
     status = JobStatus("job", JobState.FINISHED, Counters(seen=count, admitted=count, done=count))
     frontier.restore("job", FREE, status)
-    fingerprints = [page.url.fingerprint for page in seen]
+    known = [(page.url.fingerprint, page.url.host) for page in seen]
     for _ in range(2):
-        frontier.remember("job", fingerprints)
+        frontier.remember("job", known)
     buckets = [key for key in read_keys(client, prefix) if key.family.name == "seen"]
     assert {key.encoding for key in buckets} == {"intset"}
     assert sum(len(key.value) for key in buckets) == count

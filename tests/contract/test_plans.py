@@ -114,7 +114,7 @@ READS: dict[str, Callable[[Engine], object]] = {
     "dead letters": lambda engine: PageStore(engine).letters_after(LATE, 0, 100),
     "links": lambda engine: PageStore(engine).links_after(LATE, 0, 100),
     "items by page": lambda engine: next(PageStore(engine).items_by_page(LATE, "v1")),
-    "fingerprints": lambda engine: next(PageStore(engine).fingerprints(LATE)),
+    "seen": lambda engine: next(PageStore(engine).seen(LATE)),
     "newest": lambda engine: PageStore(engine).newest(LATE),
     "page": lambda engine: PageStore(engine).page(LATE, 7919),
     "known": lambda engine: PageStore(engine).known(LATE, [7919, 2 * 7919, 5]),

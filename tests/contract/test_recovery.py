@@ -27,6 +27,7 @@ from shoal.frontier.frontier import Frontier
 from shoal.frontier.scripts import connect
 from shoal.intake.lines import Line
 from shoal.recovery import recovery, way_back
+from shoal.recovery.losses import DOUBT
 from shoal.recovery.place import Part, Place
 from shoal.recovery.recovery import Recovery
 from shoal.render.port import Rendered
@@ -1324,8 +1325,8 @@ def test_a_server_that_was_started_anew_is_in_doubt_for_a_while(desk: Desk) -> N
     assert rebuild.doubt() == timedelta()
     _restart(desk, _saved(desk))
     desk.platform.recovery.look()
-    assert timedelta() < rebuild.doubt() <= recovery.DOUBT
+    assert timedelta() < rebuild.doubt() <= DOUBT
     _flush(desk)
     assert rebuild.doubt() == timedelta()
     desk.platform.recovery.look()
-    assert timedelta() < rebuild.doubt() <= recovery.DOUBT
+    assert timedelta() < rebuild.doubt() <= DOUBT

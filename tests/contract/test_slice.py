@@ -33,6 +33,7 @@ from shoal.core.model import (
     Lease,
     Outcome,
     Request,
+    Sent,
     Settlement,
     SettleReport,
 )
@@ -703,10 +704,12 @@ def test_a_redirect_does_not_use_up_the_page_budget(plant: Plant) -> None:
 class Forgetful(Frontier):
     """A frontier that has forgotten what it was told last, as if it had come back older, or nobody had told it."""
 
-    def admit(self, job: str, candidates: Sequence[Candidate], duplicates: int = 0) -> AdmitReport:
+    def admit(
+        self, job: str, candidates: Sequence[Candidate], duplicates: int = 0, *, owing: bool = False
+    ) -> AdmitReport:
         return AdmitReport(JobState.RUNNING)
 
-    def settle(self, settlements: Sequence[Settlement]) -> SettleReport:
+    def settle(self, settlements: Sequence[Settlement], sent: Mapping[str, Sent] | None = None) -> SettleReport:
         return SettleReport(0, ())
 
 
@@ -867,7 +870,7 @@ def _store_and_forget(plant: Plant) -> None:
     given: list[Lease] = []
 
     class Older(Forgetful):
-        def settle(self, settlements: Sequence[Settlement]) -> SettleReport:
+        def settle(self, settlements: Sequence[Settlement], sent: Mapping[str, Sent] | None = None) -> SettleReport:
             given.extend(settlement.lease for settlement in settlements)
             return super().settle(settlements)
 

@@ -484,8 +484,9 @@ def test_a_page_is_found_by_the_number_of_its_row(engine: Engine) -> None:
 def test_fingerprints_are_those_of_pages_and_letters(engine: Engine) -> None:
     store = PageStore(engine)
     store.write([_page(n) for n in range(3)], [], [_letter(7, "x")])
-    known = {fingerprint for batch in store.fingerprints("job") for fingerprint in batch}
-    assert known == {*(n - 2**62 for n in range(3)), 7}
+    seen = {each for batch in store.seen("job") for each in batch}
+    assert {fingerprint for fingerprint, _ in seen} == {*(n - 2**62 for n in range(3)), 7}
+    assert {host for _, host in seen} == {_page(0).host}
     assert store.known("job", [7, 8, 1 - 2**62]) == {7, 1 - 2**62}
     assert store.known("other", [7]) == set()
     assert store.known("job", []) == set()

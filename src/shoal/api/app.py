@@ -42,12 +42,11 @@ from shoal.api.events import Hub
 from shoal.api.problems import BadValue, install_handlers, refuse_values
 from shoal.frontier.attempts import Attempts
 from shoal.frontier.sessions import Sessions
-from shoal.frontier.watch import Watch
 from shoal.intake.ids import new_request_id
 from shoal.spans import Span
 from shoal.staffing import Staffing
 from shoal.store.keys import KeyStore
-from shoal.wiring import Platform, redis_urls
+from shoal.wiring import Platform, frontier_place, redis_urls
 
 log = structlog.get_logger()
 
@@ -128,9 +127,8 @@ class Orjson(JSONProvider):
 
 def _hub(platform: Platform) -> Hub:
     settings = platform.settings
-    url = redis_urls(settings).frontier
     listeners = max(1, settings.api_threads - SPARE_THREADS)
-    return Hub(lambda: Watch.at(url, settings.prefix), platform.control.status, listeners)
+    return Hub(frontier_place(settings).watch, platform.control.status, listeners)
 
 
 def _install_hooks(app: Flask, guard: Guard) -> None:

@@ -14,7 +14,7 @@ from shoal.api.context import answer, api, platform
 from shoal.api.routes import Routes, stream
 from shoal.errors import ShoalError
 from shoal.frontier.watch import Watch
-from shoal.wiring import redis_urls
+from shoal.wiring import frontier_place
 
 REDIS_PATIENCE_S = 2.0
 
@@ -61,7 +61,7 @@ def metrics() -> Response:
 def _hasty_watch() -> Generator[Watch]:
     """On a connection of its own: who asks whether Redis is there cannot wait as long as who needs it."""
     settings = platform().settings
-    watch = Watch.at(redis_urls(settings).frontier, settings.prefix, timeout_s=REDIS_PATIENCE_S)
+    watch = frontier_place(settings).watch(REDIS_PATIENCE_S)
     try:
         yield watch
     finally:

@@ -116,6 +116,7 @@ class FrontierCollector(Collector):
         yield GaugeMetricFamily("shoal_redis_memory_bytes", "Memory that Redis uses", value=load.memory)
         limit = load.most(self._memory)
         yield GaugeMetricFamily("shoal_redis_memory_limit_bytes", "Beyond it, submissions are put off", value=limit)
+        yield from self._shards()
         yield GaugeMetricFamily("shoal_jobs_living", "Jobs that have not ended", value=self._watch.living_jobs())
         yield from self._queues()
         counted = self._watch.counted()
@@ -129,6 +130,17 @@ class FrontierCollector(Collector):
         yield from self._schedule_figures()
         yield _attempts(counted)
         yield from self._messages()
+
+    def _shards(self) -> Iterator[Metric]:
+        there = GaugeMetricFamily("shoal_shard_up", "Does the shard answer?", labels=["shard"])
+        slots = GaugeMetricFamily("shoal_shard_slots", "Slots of hosts that a shard has", labels=["shard"])
+        memory = GaugeMetricFamily("shoal_shard_memory_bytes", "Memory that a shard uses", labels=["shard"])
+        for shard in self._watch.shards():
+            there.add_metric([shard.name], float(shard.memory is not None))
+            slots.add_metric([shard.name], shard.slots)
+            if shard.memory is not None:
+                memory.add_metric([shard.name], shard.memory)
+        yield from (there, slots, memory)
 
     def _queues(self) -> Iterator[Metric]:
         depth = GaugeMetricFamily("shoal_queue_urls", "URLs in a queue", labels=["queue", "place"])

@@ -182,6 +182,7 @@ PANELS: dict[str, tuple[Entry, ...]] = {
             "the pages.",
         ),
         Entry("db", "db:app", "Look at the database's schema, bring it up to date, or back to an older version."),
+        Entry("frontier", "frontier:app", "Look at the Redis servers that hosts are spread over, and move hosts."),
         Entry("hosts", "hosts:app", "Look at hosts, set their limits, and read what was asked of them."),
         Entry("keys", "keys:app", "Make, list and revoke the keys of the API."),
         Entry("webhooks", "webhooks:app", "Let others be told what happens: add, test, pause and watch webhooks."),

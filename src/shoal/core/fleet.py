@@ -64,6 +64,16 @@ class QueueDepth:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardFigures:
+    """One of the servers that hosts are spread over."""
+
+    name: str
+    slots: int
+    memory: int | None
+    """Bytes; None when it is away."""
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """How full the frontier is."""
 

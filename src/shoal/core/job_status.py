@@ -73,6 +73,8 @@ class JobStatus:
     """Time that it was paused since its first lease."""
     troubles: tuple[Trouble, ...] = ()
     """While it runs: what workers cannot use at the moment."""
+    partial: bool = False
+    """A server that has some of its hosts is away: what is known of these is as old as that."""
 
     @property
     def totals(self) -> Totals:

@@ -7,7 +7,7 @@ the places; only the frontier moves it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum, StrEnum
 
@@ -212,6 +212,24 @@ class SettleReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """Where candidates went, in a frontier that is spread over servers: what the pages that led to them must know."""
+
+    life: str = ""
+    """Of the job."""
+    fence: int = 0
+    """How many losses of servers had been noticed before."""
+    slots: frozenset[int] = frozenset()
+    owed: frozenset[int] = frozenset()
+    """Slots that were away, and did not get theirs."""
+
+    def __or__(self, other: Sent) -> Sent:
+        return Sent(
+            other.life or self.life, min(self.fence, other.fence), self.slots | other.slots, self.owed | other.owed
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class AdmitReport:
     """What became of the candidates of one admit call."""
 
@@ -221,6 +239,8 @@ class AdmitReport:
     duplicates: int = 0
     filtered: int = 0
     over_budget: int = 0
+    sent: Sent | None = field(default=None, compare=False)
+    """None in a frontier that is in one piece."""
 
     def __add__(self, other: AdmitReport) -> AdmitReport:
         return AdmitReport(
@@ -229,4 +249,5 @@ class AdmitReport:
             self.duplicates + other.duplicates,
             self.filtered + other.filtered,
             self.over_budget + other.over_budget,
+            self.sent | other.sent if self.sent and other.sent else self.sent or other.sent,
         )

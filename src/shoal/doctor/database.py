@@ -158,7 +158,7 @@ def _trouble(ground: Ground, told: str) -> Finding:
 def same_jobs(ground: Ground) -> Iterator[Finding]:
     """Do Redis and the database know the same jobs?"""
     with ground.frontier() as client:
-        listed = f"{ground.settings.prefix}:jobs"
+        listed = f"{ground.jobs_prefix}:jobs"
         in_redis = {str(job) for job in cast("list[str]", client.srandmember(listed, 100) or [])}
         with opened(ground) as database:
             strange = sorted(in_redis - database.known(list(in_redis)))

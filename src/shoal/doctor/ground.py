@@ -18,7 +18,9 @@ from shoal.doctor.finding import Words
 from shoal.embedded import running_url
 from shoal.errors import InputError, RedisUnavailable
 from shoal.frontier.scripts import connect, server_url
+from shoal.frontier.slots import list_prefix
 from shoal.frontier.watch import Watch
+from shoal.frontier.where import FrontierPlace
 from shoal.redis_url import RedisUrls, is_amqp, redis_of
 from shoal.settings import Reading, Settings
 
@@ -79,11 +81,21 @@ class Ground:
     @contextmanager
     def watch(self) -> Generator[Watch]:
         """The frontier as a whole."""
-        with self.frontier() as client:
-            try:
-                yield Watch(client, self.settings.prefix)
-            except RedisUnavailable as exc:
-                raise NotLooked(f"Redis did not answer: {gist(exc)}") from exc
+        if self.urls is None:
+            raise NotLooked("there is no Redis to ask")
+        watch = FrontierPlace(self.urls.frontier, self.settings.prefix, self.settings.shard_urls).watch(ASK_S)
+        try:
+            yield watch
+        except (RedisUnavailable, exceptions.RedisError, OSError) as exc:
+            raise NotLooked(f"Redis did not answer: {gist(exc)}") from exc
+        finally:
+            watch.close_connections()
+
+    @property
+    def jobs_prefix(self) -> str:
+        """Of the keys of jobs in the frontier's database."""
+        prefix = self.settings.prefix
+        return list_prefix(prefix) if self.settings.shard_urls else prefix
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from shoal.doctor.machine import is_container
 from shoal.embedded import find_server, server_process
 from shoal.errors import RedisUnavailable
 from shoal.frontier.scripts import connect
+from shoal.frontier.slots import server_prefix
 from shoal.redis_check import OLDEST_REDIS, check_broker
 from shoal.redis_risks import OPEN, UNCHECKED, find_risks
 from shoal.redis_url import redacted, redis_of
@@ -137,6 +138,8 @@ def frontier_server(ground: Ground) -> Iterator[Finding]:
         yield from _nothing_runs(ground)
         return
     yield from _server(ground, ground.urls.frontier, "Redis", f"{ground.settings.prefix}:{PROBE}")
+    for name, url in ground.settings.shard_urls.items():
+        yield from _server(ground, url, f"the shard {name}", f"{server_prefix(ground.settings.prefix)}:{PROBE}")
 
 
 def broker_server(ground: Ground) -> Iterator[Finding]:

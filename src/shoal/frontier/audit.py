@@ -33,7 +33,7 @@ RUNS = "runs"
 WEBHOOKS = "webhooks"
 """And those about attempts to deliver messages."""
 
-_PLAIN = ("job", "reasons", "slow", "ready", "delayed", "lag", "render", "spend", "routes", "alike")
+_PLAIN = ("job", "reasons", "slow", "ready", "delayed", "lag", "render", "spend", "routes", "alike", "slots", "shares")
 """Families with one key a job."""
 
 
@@ -156,7 +156,15 @@ class Audit:
         """Put a job's sums right, and hosts that may have fallen out of its lists; it ends when nothing is left."""
         return self._recount(job, 1, hosts)
 
+    def sections(self) -> list[Audit]:
+        """The frontiers that this one consists of: keys and hosts are looked at in each by itself."""
+        return [self]
+
     def _recount(self, job: str, repairs: int, hosts: Iterable[str]) -> Recount | None:
+        return self.recounted(job, repairs, hosts)
+
+    def recounted(self, job: str, repairs: int, hosts: Iterable[str]) -> Recount | None:
+        """`compare` or, with `repairs`, `recount`, in this frontier alone."""
         answer = self._scripts.call("recount", [job, repairs, HOSTS_COUNTED, *hosts])
         if not answer:
             return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from itertools import chain
 from typing import cast
 
 import redis
@@ -25,8 +26,8 @@ from shoal.core.model import (
     JobState,
     Lease,
     LeaseBatch,
-    Level,
     Request,
+    Sent,
     Settlement,
     SettleReport,
 )
@@ -36,17 +37,18 @@ from shoal.core.url import Url
 from shoal.frontier.audit import Audit
 from shoal.frontier.crew import BEAT_LIFETIME, DRIFTED, Crew
 from shoal.frontier.doorbells import Doorbells
-from shoal.frontier.entry import encode_new
 from shoal.frontier.host_change import HostChange
 from shoal.frontier.likeness import LikenessBook, Said
 from shoal.frontier.parts import Parts
 from shoal.frontier.register import Register
 from shoal.frontier.routes import RouteBook
 from shoal.frontier.scripts import Arg, Scripts, connect, translated_errors
+from shoal.frontier.tag import WHOLE, Tag
 from shoal.frontier.troubles import TroubleBoard
 from shoal.frontier.wire import (
     COUNTERS,
     Glance,
+    Triple,
     block,
     dead_letter,
     in_calls,
@@ -56,6 +58,7 @@ from shoal.frontier.wire import (
     read_glance,
     read_reports,
     state_of,
+    submitted,
     triple,
 )
 
@@ -70,20 +73,30 @@ LONGEST_CRAWL_DELAY = timedelta(minutes=5)
 ROBOTS_CLAIM = timedelta(seconds=30)
 """For so long nobody else fetches a robots.txt that one worker has set out to fetch."""
 
+Seen = tuple[int, str]
+"""The fingerprint of a URL, and its host."""
+
 
 class Frontier:
     """All operations on one frontier."""
 
     def __init__(
-        self, client: redis.Redis, prefix: str = "shoal", manners: Manners = DEFAULT_MANNERS, holder: str = ""
+        self,
+        client: redis.Redis,
+        prefix: str = "shoal",
+        manners: Manners = DEFAULT_MANNERS,
+        holder: str = "",
+        tag: Tag = WHOLE,
+        part: str = "",
     ) -> None:
-        """`holder` names the process to people who ask where a request is."""
+        """`holder` names the process to people who ask where a request is; a slot has a `tag` and a `part`."""
+        self._tag = tag
         self._client = client
         self._prefix = prefix
         self._manners = manners
         self._holder = holder or secrets.token_hex(6)
         """Whose hands leases are in: one frontier object, one process."""
-        self._scripts = Scripts(client, prefix)
+        self._scripts = Scripts(client, prefix, part)
         self.audit = Audit(client, prefix, self._scripts)
         """The same frontier, held against itself."""
         self.parts = Parts(client, prefix, self._scripts)
@@ -110,27 +123,36 @@ class Frontier:
         Room is made at once for as many URLs as are expected, rather than little by little.
         """
         weight = self._manners.weight_of(tenant)
-        return bool(self._scripts.call("create", [job, expected, tenant, weight, *limits_of(spec, self._manners)]))
+        fields = [*limits_of(spec, self._manners), *self._marks(expected)]
+        return bool(self._scripts.call("create", [job, expected, tenant, weight, *fields]))
 
-    def admit(self, job: str, candidates: Sequence[Candidate], duplicates: int = 0) -> AdmitReport:
-        """Let in what the job has not seen; `duplicates` are those that the caller recognised itself."""
+    def _marks(self, expected: int) -> list[Arg]:
+        """Fields of a new job's hash, besides its limits."""
+        del expected
+        return []
+
+    def admit(
+        self, job: str, candidates: Sequence[Candidate], duplicates: int = 0, *, owing: bool = False
+    ) -> AdmitReport:
+        """Let in what the job has not seen; `duplicates` are those that the caller recognised itself.
+
+        With `owing`, those of hosts whose server is away may be left out; whoever led to them is settled with that.
+        """
+        del owing  # a frontier in a piece is here or away
+        return self._admit_triples(job, [triple(candidate) for candidate in candidates], duplicates)
+
+    def _admit_triples(self, job: str, triples: Sequence[Triple], duplicates: int = 0) -> AdmitReport:
+        """The same for candidates as they stand in Redis."""
         report = AdmitReport(None)
-        for start in range(0, max(1, len(candidates)), ADMIT_AT_ONCE):
+        for start in range(0, max(1, len(triples)), ADMIT_AT_ONCE):
             args: list[Arg] = [job, duplicates if start == 0 else 0]
-            for candidate in candidates[start : start + ADMIT_AT_ONCE]:
-                args += triple(candidate)
+            args += chain.from_iterable(triples[start : start + ADMIT_AT_ONCE])
             report += self._admit(args)
         return report
 
     def admit_submitted(self, job: str, urls: Sequence[Url]) -> AdmitReport:
         """Let in URLs that were named by somebody; the same as `admit`, cheaper for ten thousand at once."""
-        report, first = AdmitReport(None), Level.FIRST.value
-        for start in range(0, max(1, len(urls)), ADMIT_AT_ONCE):
-            args: list[Arg] = [job, 0]
-            for url in urls[start : start + ADMIT_AT_ONCE]:
-                args += (url.fingerprint, url.host, f"{first}{encode_new(url)}")
-            report += self._admit(args)
-        return report
+        return self._admit_triples(job, [submitted(url) for url in urls])
 
     def _admit(self, args: list[Arg]) -> AdmitReport:
         state, admitted, seen, filtered, over = self._scripts.call("admit", args)
@@ -172,7 +194,7 @@ class Frontier:
 
         One that may take so many seconds may take them once more, from now on; of others, time goes on where it ended.
         """
-        fields = limits_of(spec, self._manners)
+        fields = [*limits_of(spec, self._manners), *self._marks(status.counters.seen)]
         for name in COUNTERS:
             fields += (name, getattr(status.counters, name))
         fields += ("redirects", status.redirects)
@@ -191,10 +213,13 @@ class Frontier:
                 self._client.hset(f"{self._prefix}:reasons:{job}", mapping={**status.reasons})
         return bool(new)
 
-    def remember(self, job: str, fingerprints: Sequence[int]) -> None:
-        """What a restored job has seen."""
-        for start in range(0, len(fingerprints), REMEMBER_AT_ONCE):
-            self._scripts.call("remember", [job, *fingerprints[start : start + REMEMBER_AT_ONCE]])
+    def remember(self, job: str, seen: Sequence[Seen]) -> bool:
+        """What a restored job has seen; False when it is unknown."""
+        known = True
+        for start in range(0, len(seen), REMEMBER_AT_ONCE):
+            some = [fingerprint for fingerprint, _ in seen[start : start + REMEMBER_AT_ONCE]]
+            known = bool(self._scripts.call("remember", [job, *some]))
+        return known
 
     def replay(self, job: str, token: str, dead: Sequence[tuple[Request, str]]) -> JobState | None:
         """Try dead requests, each with the reason it died of, once more; the same token twice changes nothing."""
@@ -222,6 +247,10 @@ class Frontier:
         """One more request of an API key: zero when it may, else the time after which to ask again."""
         return timedelta(milliseconds=int(self._scripts.call("throttle", [key, rate, max(1.0, burst)])))
 
+    def tend(self) -> tuple[str, ...]:
+        """What nobody else does, a little at a time; returns jobs that came to their end by this."""
+        return ()
+
     def sweep(self) -> int:
         """Hosts unused for a day leave the list."""
         return int(self._scripts.call("sweep", [SWEEP_AT_ONCE]))
@@ -247,7 +276,7 @@ class Frontier:
         args.append(self._holder)
         for queue in queues:
             args += (queue, limit if most is None else most.get(queue, limit))
-        return read_batch(self._scripts.call("lease", args))
+        return read_batch(self._scripts.call("lease", args), self._tag)
 
     @property
     def looks_at_addresses(self) -> bool:
@@ -258,7 +287,7 @@ class Frontier:
         """A stranger's address and domain were found out: they are noted, and the request is given back."""
         host, manners = lease.request.url.host, self._manners
         args: list[Arg] = [
-            lease.group,
+            self._tag.inner(lease.group),
             lease.index,
             host,
             f"#{address}" if address and manners.address_parallel else "",
@@ -286,19 +315,21 @@ class Frontier:
         wait = int(self._scripts.call("drop_in", [host, self._manners.rate]))
         return None if wait < 0 else timedelta(milliseconds=wait)
 
-    def settle(self, settlements: Sequence[Settlement]) -> SettleReport:
-        """Bring leases to their end."""
-        calls = in_calls([block(settlement) for settlement in settlements], SETTLE_AT_ONCE)
+    def settle(self, settlements: Sequence[Settlement], sent: Mapping[str, Sent] | None = None) -> SettleReport:
+        """Bring leases to their end; `sent` tells of their jobs where the links of these pages went."""
+        del sent
+        calls = in_calls([block(settlement, self._tag) for settlement in settlements], SETTLE_AT_ONCE)
         return read_reports(self._scripts.call("settle", args) for args in calls)
 
     def renew(self, groups: Iterable[int], lease_for: timedelta) -> frozenset[int]:
         """Move the deadlines of lease groups still worked on; returns those that are lost."""
-        args: list[Arg] = [ms(lease_for), *groups]
-        return frozenset(int(group) for group in self._scripts.call("renew", args)) if len(args) > 1 else frozenset()
+        args: list[Arg] = [ms(lease_for), *map(self._tag.inner, groups)]
+        lost = self._scripts.call("renew", args) if len(args) > 1 else ()
+        return frozenset(self._tag.outer(int(group)) for group in lost)
 
     def release(self, leases: Sequence[Lease]) -> SettleReport:
         """Give requests back unfetched."""
-        calls = in_calls([(lease.group, lease.index) for lease in leases], SETTLE_AT_ONCE)
+        calls = in_calls([(self._tag.inner(lease.group), lease.index) for lease in leases], SETTLE_AT_ONCE)
         return read_reports(self._scripts.call("release", args) for args in calls)
 
     def reap(self, groups: int = 10) -> tuple[int, tuple[str, ...]]:

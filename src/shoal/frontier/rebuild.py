@@ -172,7 +172,8 @@ class Rebuild:
 
     def begin(self, lost: Lost, place: str) -> bool:
         """Make a lost job known, at the first place of its way; False when it is known."""
-        fields: list[Arg] = [*limits_of(lost.spec, self._manners), "open", int(lost.open), "rebuild", place]
+        fields: list[Arg] = [*limits_of(lost.spec, self._manners), *self._marks(lost.expected)]
+        fields += ("open", int(lost.open), "rebuild", place)
         fields += ("created", lost.created_ms if lost.started_ms is None else lost.started_ms)
         if lost.state is JobState.PAUSED:
             fields += ("state", lost.state.value)
@@ -184,6 +185,11 @@ class Rebuild:
                 fields += ("deadline", lost.started_ms + round(lost.spec.seconds * 1000) + lost.rested_ms)
         weight = self._manners.weight_of(lost.tenant)
         return bool(self._scripts.call("restore", [lost.job, lost.expected, lost.tenant, weight, *fields]))
+
+    def _marks(self, expected: int) -> list[Arg]:
+        """Fields of a job's hash, besides its limits."""
+        del expected
+        return []
 
     def recall(self, job: str, rows: Sequence[Recalled]) -> int:
         """Count rows that the database has; each counts once. Returns how many were new."""

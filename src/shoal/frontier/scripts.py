@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
-from typing import Any
+from typing import Any, ClassVar
 
 import redis
 from redis import exceptions
@@ -32,7 +32,7 @@ LEFT_OUT = {"lease": ("returns",)}
 PARTS = {
     "lease": ("lease/places", "lease/suspects", "lease/limits", "lease/budgets", "lease/shares"),
     "settle": ("settle/learning",),
-    **dict.fromkeys(("create", "admit", "restore", "remember", "recall", "look_up"), ("some/seen",)),
+    **dict.fromkeys(("create", "open_slot", "admit", "restore", "remember", "recall", "look_up"), ("some/seen",)),
     **dict.fromkeys(("borrow", "return_proxies"), ("some/scores",)),
 }
 """Long operations are cut into parts, and some operations share one; these stand before them."""
@@ -46,6 +46,7 @@ Arg = str | int | float
 
 _PASSING = ("MISCONF", "READONLY", "BUSY", "LOADING", "NOREPLICAS", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN")
 """Refusals that are about the server's state (a full disk, a failover), not about what was asked."""
+_ELSEWHERE = "ELSEWHERE "
 _PLACE = re.compile(r",? *script: [0-9a-f]{40}.*", re.DOTALL)
 
 
@@ -92,6 +93,23 @@ def answers(url: str) -> bool:
     return True
 
 
+class Elsewhere(RedisUnavailable):
+    """This slot is not on this server (any more), or not to be worked with."""
+
+    _WHY: ClassVar[Mapping[str, str]] = {
+        "lost": "hosts that were on a server are not there any more, and are rebuilt",
+        "unseen": "a server was started anew, and is looked at before it is worked with",
+    }
+
+    def __init__(self, where: str) -> None:
+        super().__init__(self._WHY.get(where, f"hosts are being moved to another server ({where})"))
+        self.where = where
+        """The slot's mark; `lost` when it has none, `unseen` on a server that nobody has looked at."""
+        self.has_moved = where.startswith("moved ")
+        """Its name follows."""
+        self.is_moving = not self.has_moved and where not in self._WHY
+
+
 @contextmanager
 def translated_errors(operation: str) -> Generator[None]:
     """Redis' trouble as our own error, with the operation's name."""
@@ -104,6 +122,8 @@ def translated_errors(operation: str) -> Generator[None]:
     except exceptions.OutOfMemoryError as exc:
         raise RedisUnavailable(f"Redis is out of memory ({operation}): {exc}") from exc
     except exceptions.ResponseError as exc:
+        if str(exc).startswith(_ELSEWHERE):
+            raise Elsewhere(str(exc).removeprefix(_ELSEWHERE)) from exc
         if not any(word in str(exc) for word in _PASSING):
             raise
         raise RedisUnavailable(_refusal(operation, str(exc))) from exc
@@ -137,9 +157,11 @@ def _shas() -> Mapping[str, str]:
 class Scripts:
     """Calls operations by name on one Redis."""
 
-    def __init__(self, client: redis.Redis, prefix: str) -> None:
+    def __init__(self, client: redis.Redis, prefix: str, part: str = "") -> None:
+        """`part` tells what this is of a frontier that is spread over servers; see the prelude."""
         self._client = client
         self._prefix = prefix
+        self._parts = (part,) if part else ()
         self._text = texts()
         self._sha = _shas()
 
@@ -153,4 +175,5 @@ class Scripts:
                 return self._evaluate(name, args)
 
     def _evaluate(self, name: str, args: Sequence[Arg]) -> Any:
-        return self._client.evalsha(self._sha[name], 1, self._prefix, *args)
+        keys = (self._prefix, *self._parts)
+        return self._client.evalsha(self._sha[name], len(keys), *keys, *args)

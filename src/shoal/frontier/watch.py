@@ -15,7 +15,7 @@ import orjson
 import redis
 
 from shoal.core.advice import HORIZON, QueueSample, SampledHost
-from shoal.core.fleet import Load, QueueDepth, WorkerBeat
+from shoal.core.fleet import Load, QueueDepth, ShardFigures, WorkerBeat
 from shoal.core.host_status import Breaker, Decision, HostStatus
 from shoal.core.job_status import Event
 from shoal.core.model import ALL_QUEUES, Lane
@@ -36,6 +36,8 @@ class Watch:
     def __init__(self, client: redis.Redis, prefix: str = "shoal") -> None:
         self._client = client
         self._prefix = prefix
+        self._jobs_prefix = prefix
+        """Of jobs and of what happens to them."""
         self._scripts = Scripts(client, prefix)
         self._board = TroubleBoard(client, prefix)
         self._counters = Counters(client, prefix)
@@ -73,6 +75,21 @@ class Watch:
         counts = iter(pipeline.execute())
         return {queue: sum(next(counts) for _ in names) for queue, names in tenants.items()}
 
+    def due_jobs(self) -> dict[str, set[str]]:
+        """Queue → running jobs that have something to lease, now or later."""
+        with translated_errors("queues"):
+            pipeline = self._client.pipeline(transaction=False)
+            for queue in ALL_QUEUES:
+                pipeline.zrange(f"{self._prefix}:due:{queue}", 0, -1)
+            named = zip(ALL_QUEUES, cast("list[list[str]]", pipeline.execute()), strict=True)
+            tenants = [(queue, tenant) for queue, names in named for tenant in names]
+            for queue, tenant in tenants:
+                pipeline.zrange(f"{self._prefix}:due:{queue}:{tenant}", 0, -1)
+            found: dict[str, set[str]] = {queue: set() for queue in ALL_QUEUES}
+            for (queue, _), jobs in zip(tenants, pipeline.execute(), strict=True):
+                found[queue].update(cast("list[str]", jobs))
+        return found
+
     def overdue(self) -> dict[str, timedelta]:
         """Queue → for how long something in it could have been leased, and was not; nothing waits: no time."""
         with translated_errors("queues"):
@@ -96,7 +113,7 @@ class Watch:
     def living_jobs(self) -> int:
         """How many jobs the frontier knows."""
         with translated_errors("jobs"):
-            return self._client.scard(f"{self._prefix}:jobs")
+            return self._client.scard(f"{self._jobs_prefix}:jobs")
 
     def load(self) -> Load:
         """URLs that wait, and Redis' memory."""
@@ -104,6 +121,10 @@ class Watch:
         with translated_errors("load"):
             memory = self._client.info("memory")
         return Load(urls, int(memory["used_memory"]), int(memory.get("maxmemory", 0)))
+
+    def shards(self) -> list[ShardFigures]:
+        """The servers that hosts are spread over; none for a frontier in one piece."""
+        return []
 
     def ping(self) -> None:
         """Raises RedisUnavailable when the frontier cannot be reached."""
@@ -156,6 +177,11 @@ class Watch:
             score = self._client.zscore(f"{self._prefix}:hosts", host)
         return None if score is None else self._describe([(int(score), host)])[0]
 
+    def reaches(self, host: str) -> bool:
+        """False for a host whose shard is away while others are there."""
+        del host
+        return True
+
     def _describe(self, names: Sequence[tuple[int, str]]) -> list[HostStatus]:
         now, *found = self._scripts.call("show_hosts", [host for _, host in names])
         described: list[HostStatus] = []
@@ -192,20 +218,20 @@ class Watch:
     def last_event(self) -> str:
         """The id after which new events come."""
         with translated_errors("events"):
-            newest = cast("list[tuple[str, Any]]", self._client.xrevrange(f"{self._prefix}:events", count=1))
+            newest = cast("list[tuple[str, Any]]", self._client.xrevrange(f"{self._jobs_prefix}:events", count=1))
         return newest[0][0] if newest else "0-0"
 
     def events_since(self, last: str, job: str) -> list[Event]:
         """What happened to a job after this event, as far as it is remembered."""
         with translated_errors("events"):
-            found = self._client.xrange(f"{self._prefix}:events", min=f"({last}")
+            found = self._client.xrange(f"{self._jobs_prefix}:events", min=f"({last}")
         return [event for event in map(_event, cast("list[Any]", found)) if event.job == job]
 
     def next_events(self, last: str, wait: timedelta) -> list[Event]:
         """Wait for events after this one: a blocking call, for a connection of its own."""
         block = max(1, wait // timedelta(milliseconds=1))
         with translated_errors("events"):
-            found = self._client.xread({f"{self._prefix}:events": last}, count=READ_EVENTS_AT_MOST, block=block)
+            found = self._client.xread({f"{self._jobs_prefix}:events": last}, count=READ_EVENTS_AT_MOST, block=block)
         if not found:
             return []
         streams = cast("dict[str, Any]", found) if isinstance(found, dict) else dict(cast("list[Any]", found))

@@ -24,8 +24,10 @@ from shoal.core.model import (
     SettleReport,
 )
 from shoal.core.spec import JobSpec
-from shoal.frontier.entry import decode_record, digit, encode
+from shoal.core.url import Url
+from shoal.frontier.entry import decode_record, digit, encode, encode_new
 from shoal.frontier.scripts import Arg
+from shoal.frontier.tag import WHOLE, Tag
 
 COUNTERS = tuple(field.name for field in fields(Counters))
 RATE_LEAST_MS = 1_000
@@ -74,14 +76,23 @@ def or_none(value: Arg | None) -> Arg:
     return "" if value is None else value
 
 
-def triple(candidate: Candidate) -> tuple[Arg, Arg, Arg]:
+Triple = tuple[Arg, Arg, Arg]
+"""Fingerprint, host, level and entry; or fingerprint, no host, and why it is refused."""
+
+
+def triple(candidate: Candidate) -> Triple:
     """A candidate for `admit`."""
     if isinstance(candidate, Request):
         return candidate.url.fingerprint, candidate.url.host, _with_level(candidate)
     return candidate.url.fingerprint, "", candidate.reason
 
 
-def dead_letter(request: Request, reason: str) -> tuple[Arg, Arg, Arg]:
+def submitted(url: Url) -> Triple:
+    """A URL that somebody named."""
+    return url.fingerprint, url.host, f"{Level.FIRST.value}{encode_new(url)}"
+
+
+def dead_letter(request: Request, reason: str) -> Triple:
     """A dead request for `replay`: it goes to the front."""
     return request.url.host, reason, _with_level(replace(request, level=Level.FIRST))
 
@@ -90,7 +101,7 @@ def _with_level(request: Request) -> str:
     return f"{digit(request.level, request.render)}{encode(request)}"
 
 
-def block(settlement: Settlement) -> tuple[Arg, ...]:
+def block(settlement: Settlement, tag: Tag = WHOLE) -> tuple[Arg, ...]:
     """A settlement for `settle`."""
     lease, outcome, entry = settlement.lease, settlement.outcome.value, ""
     if settlement.outcome is Outcome.RETRY:
@@ -98,7 +109,7 @@ def block(settlement: Settlement) -> tuple[Arg, ...]:
         entry = encode(replace(lease.request, attempt=lease.request.attempt + settlement.counts))
         entry = f"{TO_BROWSER}{entry}" if settlement.render else entry
     return (
-        lease.group,
+        tag.inner(lease.group),
         lease.index,
         outcome,
         settlement.reason,
@@ -124,15 +135,16 @@ def _signal(settlement: Settlement) -> Signal:
     return Signal.OK if settlement.outcome is Outcome.DONE and settlement.counts else settlement.signal
 
 
-def read_batch(answer: Sequence[Any]) -> LeaseBatch:
+def read_batch(answer: Sequence[Any], tag: Tag = WHOLE) -> LeaseBatch:
     """The answer of `lease`."""
-    group, wait, expired, ended, chunks, records, server = answer
+    inner, wait, expired, ended, chunks, records, server = answer
+    group = tag.outer(inner)
     terms = [term for chunk in cast(list[str], chunks) for term in _terms(chunk)]
     leases = tuple(
         Lease(group, index, *decode_record(record), queue, mark, limit)
         for index, (record, (queue, mark, limit)) in enumerate(zip(cast(list[str], records), terms, strict=True), 1)
     )
-    return LeaseBatch(leases, None if wait < 0 else wait_of(wait), expired, tuple(ended), server, trusted=group >= 0)
+    return LeaseBatch(leases, None if wait < 0 else wait_of(wait), expired, tuple(ended), server, trusted=inner >= 0)
 
 
 def _terms(chunk: str) -> repeat[tuple[str, Mark, Limit]]:

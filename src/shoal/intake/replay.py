@@ -63,10 +63,10 @@ class Replays:
         if not row.state.ended or row.status is None:
             return
         self._frontier.restore(row.id, row.spec, row.status, row.tenant)
-        for fingerprints in self._pages.fingerprints(row.id):
-            self._frontier.remember(row.id, fingerprints)
+        for seen in self._pages.seen(row.id):
+            self._frontier.remember(row.id, seen)
         for dead in on_their_way(self._jobs, row.id):
-            self._frontier.remember(row.id, [request.url.fingerprint for request, _ in dead])
+            self._frontier.remember(row.id, [(request.url.fingerprint, request.url.host) for request, _ in dead])
         status = self._frontier.status(row.id)
         if status and row.status.ended_ms is not None:  # last: until then the job counts as ended, and this is repeated
             self._jobs.reopen(status, row.status.ended_ms)

@@ -14,11 +14,14 @@ from datetime import timedelta
 import structlog
 
 from shoal.core.url import parse
-from shoal.errors import ShoalError, StoreUnavailable
+from shoal.errors import RedisUnavailable, ShoalError, StoreUnavailable
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.rebuild import Overtaken, Rebuild
+from shoal.frontier.spread_rebuild import SpreadRebuild
 from shoal.intake.intake import heed
 from shoal.intake.replay import untried
+from shoal.recovery.losses import DOUBT, LATELY
+from shoal.recovery.shards import ShardRecovery
 from shoal.recovery.way_back import WayBack
 from shoal.store.dead import requests_of
 from shoal.store.epochs import Epochs
@@ -30,11 +33,6 @@ log = structlog.get_logger()
 
 PATIENCE = timedelta(seconds=10)
 """A job that was submitted within this time may still be on its way into the frontier."""
-LATELY = timedelta(minutes=1)
-"""A server that is started anew, or promoted, has lost less than this, or the number tells."""
-DOUBT = timedelta(minutes=5)
-"""So long workers look every request up that a server gives which was started anew: it may be stored. Such requests are
-at the front of their queues, so most come at once; those of hosts that rest come later."""
 STEP = timedelta(seconds=2)
 """So long works one call at the most, give or take a batch."""
 
@@ -45,6 +43,7 @@ class Recovery:
     def __init__(
         self, frontier: Frontier, rebuild: Rebuild, epochs: Epochs, jobs: JobStore, pages: PageStore, way: WayBack
     ) -> None:
+        self._shards = ShardRecovery(rebuild, epochs, jobs, way) if isinstance(rebuild, SpreadRebuild) else None
         self._frontier = frontier
         self._finalise = way.finalise
         self._rebuild = rebuild
@@ -68,6 +67,18 @@ class Recovery:
 
     def look(self) -> None:
         """Find out whether the frontier is the one that was there, and begin with the jobs that it has lost."""
+        if self._shards is None:
+            self._look()
+            return
+        self._shards.look_at_servers(self._catch_up)  # first: nobody works with those that nobody has looked at
+        try:
+            self._look()
+        except RedisUnavailable as exc:
+            self._rebuild.server()  # the control Redis itself?
+            log.warning("look_failed", error=str(exc))  # some server is away; until it is back no job ends
+        self._shards.look_at_list()
+
+    def _look(self) -> None:
         run, before = self._rebuild.server(), self._rebuild.trusted()
         last = self._epochs.last()  # first: whoever looks at the same time only raises both
         epoch = self._rebuild.next_epoch()
@@ -154,7 +165,7 @@ class Recovery:
 
     def _compare(self, job: str) -> None:
         row, status = self._jobs.get(job), self._frontier.status(job)
-        if row is None or row.state.ended or status is None:
+        if row is None or row.state.ended or status is None or status.partial:
             return
         heed(self._frontier, row)
         if self._pages.count(job) > status.counters.done + status.counters.leased:

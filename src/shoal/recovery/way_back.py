@@ -16,7 +16,7 @@ import structlog
 
 from shoal.core.model import Candidate, JobState, Outcome, Request
 from shoal.core.url import parse
-from shoal.errors import FetchError, NotFound
+from shoal.errors import FetchError, NotFound, RedisUnavailable
 from shoal.extract.trail import Trail
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.likeness import Said
@@ -129,6 +129,25 @@ class WayBack:
             status.now_ms if status and row.state is JobState.PAUSED else None,
         )
         return self._rebuild.begin(lost, str(Place.first()))
+
+    def send_links(self, job: str, pages: Sequence[int], wanted: Callable[[str], bool]) -> None:
+        """Links of these stored pages, to such hosts, into the frontier once more."""
+        row = self._jobs.get(job)
+        if row is None or row.state.ended:
+            return
+        trail, found = Trail.of(row.spec), list[Candidate]()
+        with self._archive.kept_open(OPEN_SEGMENTS) as archive:
+            for page, links in self._pages.stored({job: pages}):
+                try:
+                    ref = body_wanted(trail, page)
+                    found += onward(trail, page, archive.read(ref) if ref else None)[0]
+                except (NotFound, FetchError) as exc:
+                    log.warning("links_lost", job=job, url=page.url, error=str(exc))
+                found += written_down(links)
+        found += written_down(self._pages.links_beside(job, pages))
+        report = self._frontier.admit(job, [each for each in found if wanted(each.url.host)], owing=True)
+        if report.sent and report.sent.owed:
+            raise RedisUnavailable(f"links of job {job} cannot be sent: a shard is away")
 
     # --- step by step ---------------------------------------------------------------------------------------------
 

@@ -14,17 +14,21 @@ class Epochs:
 
     def __init__(self, engine: Engine, frontier: str) -> None:
         self._engine = engine
-        self._frontier = frontier
+        self.frontier = frontier
+
+    def of(self, frontier: str) -> Epochs:
+        """Those of another one in the same database."""
+        return Epochs(self._engine, frontier)
 
     def last(self) -> int:
         """0 when nobody has looked yet."""
-        query = sa.select(epochs.c.epoch).where(epochs.c.frontier == self._frontier)
+        query = sa.select(epochs.c.epoch).where(epochs.c.frontier == self.frontier)
         with translated_errors(), self._engine.connect() as connection:
             return connection.execute(query).scalar() or 0
 
     def note(self, epoch: int) -> None:
         """The frontier has come this far."""
-        mine = epochs.c.frontier == self._frontier
+        mine = epochs.c.frontier == self.frontier
         with translated_errors(), self._engine.begin() as connection:
             changed = connection.execute(sa.update(epochs).where(mine, epochs.c.epoch < epoch).values(epoch=epoch))
             if changed.rowcount == 0:
@@ -35,4 +39,4 @@ class Epochs:
             from sqlalchemy.dialects.postgresql import insert
         else:
             from sqlalchemy.dialects.sqlite import insert
-        return insert(epochs).values(frontier=self._frontier, epoch=epoch).on_conflict_do_nothing()
+        return insert(epochs).values(frontier=self.frontier, epoch=epoch).on_conflict_do_nothing()

@@ -106,6 +106,13 @@ class PageStore:
                 found += [(row, tuple(each for each in theirs if each.fingerprint == row.fingerprint)) for row in rows]
         return found
 
+    def links_beside(self, job: str, fingerprints: Sequence[int]) -> list[FoundLinks]:
+        """Links that were written down of those that are no pages."""
+        with self._transaction() as connection:
+            stored = {row["fingerprint"] for row in _those(connection, pages, job, fingerprints)}
+            bare = [fingerprint for fingerprint in fingerprints if fingerprint not in stored]
+            return [links_of(row) for row in _those(connection, links, job, bare)] if bare else []
+
     def pages_of(self, job: str, fingerprints: Sequence[int]) -> dict[int, PageRow]:
         """Those of these fingerprints that are pages of the job."""
         with self._transaction() as connection:
@@ -211,13 +218,13 @@ class PageStore:
                 for table in (pages, dead_letters)
             )
 
-    def fingerprints(self, job: str) -> Iterator[list[int]]:
-        """Of everything that the job has a row about, batch by batch."""
+    def seen(self, job: str) -> Iterator[list[tuple[int, str]]]:
+        """Fingerprint and host of everything that the job has a row about, batch by batch."""
         for table in (pages, dead_letters):
             last = 0
-            while rows := self._fingerprints_after(table, job, last):
+            while rows := self._seen_after(table, job, last):
                 last = rows[-1][0]
-                yield [fingerprint for _, fingerprint in rows]
+                yield [(fingerprint, host) for _, fingerprint, host in rows]
 
     def known(self, job: str, fingerprints: Sequence[int]) -> set[int]:
         """Which of these the job has a row about."""
@@ -256,11 +263,12 @@ class PageStore:
         with self._transaction() as connection:
             return connection.execute(query).mappings().all()
 
-    def _fingerprints_after(self, table: sa.Table, job: str, last_id: int) -> list[tuple[int, int]]:
-        query = after(self._dialect, sa.select(table.c.id, table.c.fingerprint), table, job, last_id)
+    def _seen_after(self, table: sa.Table, job: str, last_id: int) -> list[tuple[int, int, str]]:
+        seen = sa.select(table.c.id, table.c.fingerprint, table.c.host)
+        query = after(self._dialect, seen, table, job, last_id)
         with self._transaction() as connection:
             found = connection.execute(query.limit(10_000))
-            return [(number, fingerprint) for number, fingerprint in found]
+            return [(number, fingerprint, host) for number, fingerprint, host in found]
 
     @contextmanager
     def _transaction(self) -> Generator[Connection]:

@@ -29,7 +29,7 @@ from shoal.redis_risks import warn_of_risks
 from shoal.redis_url import redacted
 from shoal.settings import Settings
 from shoal.stdlog import adopt_library_logs
-from shoal.wiring import redis_urls, with_redis
+from shoal.wiring import frontier_place, redis_urls, with_redis
 from shoal.worker.app import TICK_TASK, make_app
 
 log = structlog.get_logger()
@@ -85,7 +85,7 @@ class Beat:
     """One beat, in the foreground or in a thread of a worker."""
 
     def __init__(self, settings: Settings, app: Celery) -> None:
-        self._frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix, settings.manners)
+        self._frontier = frontier_place(settings).frontier()
         self._service = Service(
             app, scheduler_cls=partial(Metronome, frontier=self._frontier), remote_control=False, max_interval=TICK_S
         )

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from shoal.core.ledger import Ask
-from shoal.core.model import Candidate, SettleReport
+from shoal.core.model import Candidate, Sent, SettleReport
 from shoal.errors import LenderGone
 from shoal.frontier.frontier import Frontier
 from shoal.store.archive import ArchiveWriter
@@ -60,9 +60,9 @@ class Delivery:
         with self._traces.batch("store", results):
             results, marks, written = self._store_or_put_off(results)
         with self._traces.batch("admit", results):
-            self._admit([marks.onward(result) for result in results])
+            sent = self._admit([marks.onward(result) for result in results])
         with self._traces.batch("settle", results, last=True):
-            report = self._frontier.settle([marks.settlement(result) for result in results])
+            report = self._frontier.settle([marks.settlement(result) for result in results], sent)
         if report.late:
             self._take_back(written)
         for job in report.ended:
@@ -168,7 +168,8 @@ class Delivery:
             page = replace(page, captures=captures)
         return page
 
-    def _admit(self, results: Sequence[Result]) -> None:
+    def _admit(self, results: Sequence[Result]) -> dict[str, Sent]:
+        """Job → where the links of its pages went, if the frontier has several servers."""
         found: dict[str, list[Candidate]] = {}
         known: dict[str, int] = {}
         for result in results:
@@ -177,8 +178,12 @@ class Delivery:
                 found.setdefault(job, []).extend(result.candidates)
             if result.duplicates:
                 known[job] = known.get(job, 0) + result.duplicates
+        sent: dict[str, Sent] = {}
         for job in found.keys() | known.keys():
-            self._frontier.admit(job, found.get(job, []), known.get(job, 0))
+            report = self._frontier.admit(job, found.get(job, []), known.get(job, 0), owing=True)
+            if report.sent:
+                sent[job] = report.sent
+        return sent
 
 
 def _recrawled(results: Sequence[Result], marks: Marks) -> Recrawled | None:

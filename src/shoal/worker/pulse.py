@@ -29,11 +29,10 @@ from redis.exceptions import RedisError
 from shoal import __version__
 from shoal.core.fleet import WorkerBeat
 from shoal.errors import RedisUnavailable
-from shoal.frontier.frontier import Frontier
 from shoal.intake.ring import PARTS_RING
 from shoal.settings import Settings
 from shoal.store.database import HEAD
-from shoal.wiring import redis_urls
+from shoal.wiring import frontier_place
 from shoal.worker.app import SLICE_TASK
 from shoal.worker.door import Door
 from shoal.worker.doorbell import Doorbell
@@ -89,7 +88,7 @@ class Pulse:
         self._hung_s = settings.lease_seconds + settings.grace_seconds
         self._to_count = [life.restarted] if life.restarted else []
         """Restarts that the frontier does not know of yet."""
-        self._frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix, settings.manners)
+        self._frontier = frontier_place(settings).frontier()
         self._bell = Doorbell(app, self._frontier)
         self._name = life.worker
         self._started_ms = time.time_ns() // 1_000_000

@@ -31,13 +31,12 @@ from celery.worker import state as worker_state
 
 from shoal.collector import calm_collector
 from shoal.core.model import CONTROL_QUEUE
-from shoal.frontier.frontier import Frontier
 from shoal.guardian import die_with_parent
 from shoal.observe import flush_logs
 from shoal.redis_url import is_amqp
 from shoal.settings import Settings
 from shoal.stdlog import adopt_library_logs
-from shoal.wiring import Platform, redis_urls
+from shoal.wiring import Platform, frontier_place, redis_urls
 from shoal.worker.apart import HouseApart
 from shoal.worker.app import PARTS_TASK, SLICE_TASK, TICK_TASK, make_app
 from shoal.worker.beat import Beat
@@ -191,7 +190,7 @@ class Worker:
 
     def _open_apart(self) -> Platform:
         settings, holder = self._settings, f"{self._life.worker}:{os.getpid()}"
-        frontier = Frontier.at(redis_urls(settings).frontier, settings.prefix, settings.manners, holder)
+        frontier = frontier_place(settings).frontier(holder)
         return Platform.open(self._settings, frontier, Doorbell(self._app, frontier).ring, durable=True)
 
     def _close(self) -> None:

@@ -5,13 +5,14 @@
 -- returns {state or '', admitted, duplicates, filtered, over budget}
 local job = ARGV[1]
 local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'pages', 'admitted', 'dead', 'dropped', 'seen', 'base',
-  'split', 'redirects', 'spent', 'host_pages', 'host_bytes', 'host_seconds', 'rebuild', 'queue')
+  'split', 'redirects', 'spent', 'host_pages', 'host_bytes', 'host_seconds', 'rebuild', 'queue', 'share')
 -- A lost job is not known before it knows what is stored of it: who has found links has a row that they are taken from.
 if not j[1] or (j[15] and is_recalling(j[15])) then return { '', 0, 0, 0, 0 } end
-if j[2] or j[1] == 'cancelled' then return { j[1], 0, 0, 0, 0 } end
+if j[2] or j[1] == 'cancelled' or j[1] == 'sealed' then return { j[1], 0, 0, 0, 0 } end
 
 local function number(i) return tonumber(j[i]) or 0 end
-local budget = number(3) > 0 and number(3) - (number(4) - number(5) - number(6) - number(10)) or NEVER
+-- A slot has a share of the job's budget, which may be nothing.
+local budget = (number(3) > 0 or (j[17] and j[17] ~= '')) and number(3) - (number(4) - number(5) - number(6) - number(10)) or NEVER
 local seen, base, split = number(7), number(8), number(9)
 
 local function split_one()

@@ -12,7 +12,9 @@ if ARGV[3] ~= '' then
 end
 -- Whatever was recalled was met once more, where it was first found; that one time it had not been seen before.
 local d = redis.call('HMGET', job_key(job), 'duplicates', 'recalled')
-redis.call('HSET', job_key(job), 'duplicates', max(0, (tonumber(d[1]) or 0) - (tonumber(d[2]) or 0)))
+-- In a list of jobs, what was met once more is counted in the slots.
+local met = (tonumber(d[1]) or 0) - (tonumber(d[2]) or 0)
+redis.call('HSET', job_key(job), 'duplicates', IN_LIST and met or max(0, met))
 redis.call('HDEL', job_key(job), 'rebuild', 'recalled')
 count('rebuilt', 1)
 write_sums()

@@ -79,9 +79,10 @@ if queue ~= j[2] then move_to(queue) end
 wake_hosts()
 set_deadline()
 redis.call('HDEL', job_key(job), 'spent')
-local b = redis.call('HMGET', job_key(job), 'pages', 'admitted', 'dead', 'dropped', 'redirects', 'ended')
+local b = redis.call('HMGET', job_key(job), 'pages', 'admitted', 'dead', 'dropped', 'redirects', 'ended',
+  'share')
 local pages = tonumber(b[1]) or 0
-if pages > 0 and not b[6] then
+if (pages > 0 or (b[7] and b[7] ~= '')) and not b[6] then
   local counted = (tonumber(b[2]) or 0) - (tonumber(b[3]) or 0) - (tonumber(b[4]) or 0) - (tonumber(b[5]) or 0)
   if counted > pages then drop(counted - pages) end
 end

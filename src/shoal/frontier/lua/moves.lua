@@ -22,8 +22,10 @@ local function drop_waiting(job)
   return queued + delayed
 end
 
--- Has the job come to its end just now? True exactly once in its life; not before it is rebuilt.
+-- Has the job come to its end just now? True exactly once in its life; not before it is rebuilt. Of a slot, this tells
+-- that nothing of the job is left there for now: `end_job` ends it.
 local function ends_now(job)
+  if IN_LIST then return false end
   local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'open', 'queued', 'delayed', 'leased', 'queue', 'tenant',
     'rebuild')
   if not j[1] or j[2] then return false end
@@ -31,6 +33,10 @@ local function ends_now(job)
   local pending = (tonumber(j[4]) or 0) + (tonumber(j[5]) or 0) + leased
   local over = (j[1] == 'cancelled' and leased == 0) or (j[1] ~= 'cancelled' and j[3] ~= '1' and not j[9] and pending == 0)
   if not over then return false end
+  if IN_SLOT then
+    refresh_due(job)
+    return true
+  end
   if j[1] ~= 'cancelled' then redis.call('HSET', job_key(job), 'state', 'finished') end
   redis.call('HSET', job_key(job), 'ended', now)
   tell(job, 'ended', redis.call('HGET', job_key(job), 'state'))

@@ -1,7 +1,24 @@
 -- prelude.lua: names, the clock, sums and timetables; stands before every script.
 -- Lua takes 200 locals outside of functions, with all that stands before an operation: `lease` is not far from that.
 -- KEYS[1] prefix of all keys. Names are built here and nowhere else; frontier/keys.py lists them.
-local P = KEYS[1]
+-- A frontier that is spread over servers has two kinds of parts. In its list of jobs KEYS[2] is 'jobs': no job ends by
+-- itself there. In a slot it is the prefix of what is about the server. Nobody works with a slot that is not `here`, as
+-- its mark says, nor on a server that was started anew and that nobody has looked at.
+local IN_LIST = KEYS[2] == 'jobs'
+local IN_SLOT = not IN_LIST and KEYS[2]
+local P = IN_SLOT or KEYS[1]
+local SERVER = P .. ':server'
+local WHOLE = P .. ':whole'
+local FENCE = P .. ':fence'
+P = KEYS[1]
+local SLOT = P .. ':slot'
+local function is_run(run) return string.find(redis.call('INFO', 'server'), 'run_id:' .. run, 1, true) end
+if IN_SLOT then
+  local mark = redis.call('GET', SLOT) or 'lost'
+  if mark == 'here' and not is_run(redis.call('GET', SERVER) or '-') then mark = 'unseen' end
+  if mark ~= 'here' then return redis.error_reply('ELSEWHERE ' .. mark) end
+end
+
 local max, min, ceil, floor = math.max, math.min, math.ceil, math.floor
 
 local time = redis.call('TIME')
@@ -44,12 +61,16 @@ local function proxy_key(proxy) return P .. ':proxy:' .. proxy end
 local function loans_key(proxy) return P .. ':loans:' .. proxy end
 local function sticky_key(sticky) return P .. ':sticky:' .. sticky end
 local function parts_key(extraction) return P .. ':parts:' .. extraction end
+local function slots_key(job) return P .. ':slots:' .. job end
+local function shares_key(job) return P .. ':shares:' .. job end
+local function brought_key() return P .. ':brought' end
+local function sent_key() return P .. ':sent' end
+local function owed_key() return P .. ':owed' end
 local function claims_key(extraction) return P .. ':claims:' .. extraction end
 local function met_key() return P .. ':met' end
 local EXTRACTIONS = P .. ':extractions'
 local LEASES = P .. ':leases'
 local SEQUENCE = P .. ':sequence'
-local SERVER = P .. ':server'
 local EPOCH = P .. ':epoch'
 local JOBS = P .. ':jobs'
 local TENANTS = P .. ':tenants'
@@ -60,6 +81,7 @@ local EVENTS = P .. ':events'
 -- A change that people wait for: kind is 'state', 'ended', 'changed' or 'drift'.
 local function tell(job, kind, state)
   local kept = 10000
+  if IN_SLOT then return end -- the list of jobs tells
   redis.call('XADD', EVENTS, 'MAXLEN', '~', kept, '*', 'job', job, 'kind', kind, 'state', state)
 end
 
@@ -224,6 +246,7 @@ end
 -- before somebody has looked at it, or this time is over since it was first met. Where nobody ever looked, nothing is
 -- known. (run of the server, whether to work with it)
 local function server_run()
+  if IN_SLOT then return redis.call('GET', SERVER), true end -- it was looked at, or nobody would be here
   local trust_after_ms = 10000
   local known, info = redis.call('GET', SERVER), redis.call('INFO', 'server')
   local run = string.match(info, 'run_id:(%w+)') or ''

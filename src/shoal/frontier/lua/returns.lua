@@ -54,7 +54,7 @@ local function drop_keys(job, base, split, most)
     return 0
   end
   redis.call('UNLINK', job_key(job), reasons_key(job), slow_key(job), ready_key(job), lag_key(job), render_key(job),
-    delayed_key(job), spend_key(job), routes_key(job), alike_key(job))
+    delayed_key(job), spend_key(job), routes_key(job), alike_key(job), slots_key(job), shares_key(job))
   redis.call('SREM', JOBS, job)
   return 1
 end

@@ -1,0 +1,140 @@
+"""One slot of a frontier that is spread over servers: a frontier of its own, with what only slots do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import cast
+
+from shoal.core.model import AdmitReport, JobState, Request
+from shoal.frontier.frontier import ADMIT_AT_ONCE, Frontier
+from shoal.frontier.scripts import Arg
+from shoal.frontier.wire import Triple, dead_letter, ms
+
+SEALED = "sealed"
+FORGET_AT_ONCE = 5_000
+Pairs = list[str]
+
+
+class Sealed(Exception):
+    """Somebody is about to end the job, and this slot takes nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a slot may have of a job's budget of pages."""
+
+    pages: int
+    used: int
+    version: int
+
+    @property
+    def left(self) -> int:
+        return max(0, self.pages - self.used)
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What a job leaves in a slot at its end."""
+
+    sums: dict[str, str]
+    reasons: dict[str, str]
+    slowest: list[tuple[str, float]]
+
+
+class SlotFrontier(Frontier):
+    """What a spread frontier asks of its slots. Jobs have the names that they have in slots (`tag.name_of`)."""
+
+    def open_slot(
+        self, name: str, tenant: str, weight: Arg, elapsed_ms: int | None, expected: int, fields: Sequence[Arg]
+    ) -> None:
+        """Make a job known here; nothing changes when it was. Its first lease was so long ago, if it had one."""
+        begun: Arg = "" if elapsed_ms is None else elapsed_ms
+        self._scripts.call("open_slot", [name, tenant, weight, begun, expected, *fields])
+
+    def let_in(self, name: str, triples: Sequence[Triple]) -> AdmitReport:
+        """`admit`; no state says that the job is unknown. Raises Sealed when it takes nothing now."""
+        report = AdmitReport(None)
+        for start in range(0, len(triples), ADMIT_AT_ONCE):
+            args: list[Arg] = [name, 0]
+            for each in triples[start : start + ADMIT_AT_ONCE]:
+                args += each
+            state, admitted, seen, filtered, over = self._scripts.call("admit", args)
+            if state == SEALED:
+                raise Sealed(name)
+            report += AdmitReport(JobState(state) if state else None, admitted, seen, filtered, over)
+            if not state:
+                break
+        return report
+
+    def try_again(self, name: str, token: str, dead: Sequence[tuple[Request, str]]) -> str:
+        """`replay`: the state, '' when the job is unknown. Raises Sealed when it takes nothing now."""
+        state = ""
+        for number, start in enumerate(range(0, len(dead), ADMIT_AT_ONCE)):
+            args: list[Arg] = [name, f"{token}.{number}"]
+            for request, reason in dead[start : start + ADMIT_AT_ONCE]:
+                args += dead_letter(request, reason)
+            state, _ = self._scripts.call("replay", args)
+            if state == SEALED:
+                raise Sealed(name)
+            if not state:
+                break
+        return state
+
+    def follow_state(self, name: str, state: str) -> None:
+        """Be what the job is as a whole."""
+        order = {"paused": "pause", "running": "resume", "cancelled": "cancel"}.get(state)
+        if order:
+            self._scripts.call(order, [name])
+
+    def seal(self, name: str, token: str, state: str) -> Rest | None:
+        """Nothing is left here and nothing comes any more; None when that is not so."""
+        found = self._scripts.call("seal", [name, token, state])
+        if not found:
+            return None
+        sums, reasons, slowest = (_paired(part) for part in found)
+        return Rest(dict(sums), dict(reasons), [(host, float(latency)) for host, latency in slowest])
+
+    def unseal(self, name: str, token: str = "") -> str:
+        """Go on, if it was sealed under this token; returns the one under which it is sealed now."""
+        return str(self._scripts.call("unseal", [name, token]))
+
+    def start_slot(self, name: str, elapsed_ms: int) -> None:
+        """The job's first lease was so long ago, elsewhere."""
+        self._scripts.call("start_slot", [name, elapsed_ms])
+
+    def spend_all(self, name: str, reason: str) -> None:
+        """The job has used up what it may, over all slots."""
+        self._scripts.call("spend_all", [name, reason])
+
+    def configure_slot(self, name: str, fields: Sequence[Arg]) -> None:
+        """New limits for a job."""
+        self._scripts.call("configure_job", [name, *fields])
+
+    def share(self, name: str, pages: Arg = "", version: int = 0) -> Share | None:
+        """What the job may have here, after it was set under this version; `-`: no more than it has used."""
+        found = self._scripts.call("share", [name, pages, version])
+        return Share(*map(int, found)) if found else None
+
+    def drop_name(self, name: str) -> None:
+        """Everything of a life of a job goes, its leases too."""
+        self.audit.drop_job(name)
+
+    # --- links to other slots ------------------------------------------------------------------------------------
+
+    def note_links(self, name: str, fence: int, sent: str, owed: str, pages: str, token: str) -> int:
+        """Before pages are settled: their links went to these slots, or could not. -1, or a higher fence."""
+        return int(self._scripts.call("note_links", [name, fence, sent, owed, pages, token]))
+
+    def read_links(self, kind: str, ago: timedelta, at_most: int) -> list[str]:
+        """Pages whose links were `sent`, or are `owed`, for at least so long."""
+        return cast("list[str]", self._scripts.call("read_links", [kind, ms(ago), at_most]))
+
+    def links_sent(self, lines: Sequence[str], *, again: bool) -> None:
+        """They were sent once more; or have arrived, and need not be known any longer."""
+        self._scripts.call("links_sent", [int(again), *lines])
+
+
+def _paired(flat: Sequence[str]) -> list[tuple[str, str]]:
+    return list(zip(flat[::2], flat[1::2], strict=True))
