@@ -73,7 +73,7 @@ def crashes_at(desk: Desk, step: int, run: Callable[[], object]) -> bool:
             (platform.jobs, JOB_CALLS),
             (platform.jobs.submissions, SUBMISSION_CALLS),
             (platform.intake._replays._dead, ("newest", "take")),  # pyright: ignore[reportPrivateUsage]
-            (platform.pages, ("fingerprints",)),
+            (platform.pages, ("seen",)),
         ):
             for name in names:
                 patch.setattr(owner, name, _tripped(getattr(owner, name), tripwire))

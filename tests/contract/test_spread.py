@@ -247,6 +247,13 @@ def test_an_addresss_cap_is_refused() -> None:
         SpreadFrontier(control, "shoal", Shards(control, "shoal", {}), Settings(address_parallel=2).manners)
 
 
+def test_hosts_of_all_slots_are_sampled(frontier: SpreadFrontier, watch: SpreadWatch) -> None:
+    start(frontier, "job", many(60, 2))
+    found = {sample.queue: sample for sample in watch.samples()}["http.batch"]
+    assert sum(host.weight for host in found.hosts) == pytest.approx(60, rel=0.3)
+    assert all(host.waiting == 2 for host in found.hosts)
+
+
 # --- a server is away -------------------------------------------------------------------------------------------------
 
 
@@ -360,7 +367,9 @@ def test_the_control_plane_works_over_shards(desk: Desk) -> None:
     desk.work(lambda one: page(one, item={"n": 1}), at_most=5)
     assert desk.job(job)["counters"]["done"] == 5
     assert len(list(desk.rows("hosts"))) >= 5
-    assert desk.get("/metrics").status_code == 200
+    figures = desk.get("/metrics").get_data(as_text=True)
+    assert 'shoal_shard_up{shard="a"} 1.0' in figures
+    assert 'shoal_shard_slots{shard="b"} 8.0' in figures
     assert sum(queue["queued"] for queue in desk.get("/api/v1/queues").get_json()["data"]) == 15
     desk.work()
     assert desk.state(job) is JobState.FINISHED
@@ -504,23 +513,83 @@ def test_a_mover_that_dies_after_the_slot_has_gone_leaves_it_there(frontier: Spr
     assert len(_all(frontier)) == 60
 
 
-def test_a_mover_that_was_held_up_changes_nothing(frontier: SpreadFrontier, three: Servers) -> None:
-    """It wakes up after its claim has run out and the slot has moved elsewhere."""
-    start(frontier, "job", many(20, 3))
+@pytest.mark.parametrize("to_the_same", [True, False])
+def test_a_mover_that_was_held_up_changes_nothing(three: Servers, to_the_same: bool) -> None:
+    """It wakes up after its claim has run out, another has moved the slot, and all its requests are settled."""
+    frontier = a_frontier(three, "a", "b", "c")
     slot = slot_of("h0.test")
     source = frontier.shards.table()[slot]
+    first, second = (name for name in ("a", "b", "c") if name != source)
+    start(frontier, "job", [request for host in HOSTS_OF_SLOT for request in pages(host, 3)])
     held_up, other = a_mover(three, "a", "b", "c"), a_mover(three, "a", "b", "c")
+    fetched, overtaken = list[Lease](), list[int]()
 
     def overtake(_copied: int) -> None:
-        connect(three.control).delete("shoal.jobs:mover")
-        frontier.tend()
-        other.move(Move(slot, source, "c"))
+        if not overtaken:
+            overtaken.append(1)
+            connect(three.control).delete("shoal.jobs:mover")
+            frontier.tend()
+            other.move(Move(slot, source, first if to_the_same else second))
+            fetched.extend(_all(frontier))
 
-    with pytest.raises(Conflict):
-        held_up.move(Move(slot, source, "b" if source == "a" else "a"), overtake)
-    again = a_frontier(three, "a", "b", "c")
-    assert again.shards.table(anew=True)[slot] == "c"
-    assert len(_all(again)) == 60
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Conflict):
+        patch.setattr(moving, "KEYS_AT_ONCE", 5)
+        held_up.move(Move(slot, source, first), overtake)
+    assert len(fetched) == 3 * len(HOSTS_OF_SLOT)
+    assert frontier.shards.table(anew=True)[slot] == (first if to_the_same else second)
+    assert counters(frontier, "job").queued == 0
+    assert _all(frontier) == []
+
+
+def test_a_mover_that_was_held_up_deletes_nothing(three: Servers) -> None:
+    """It wakes up when it is about to clear the place that another has moved the slot to meanwhile."""
+    frontier = a_frontier(three, "a", "b", "c")
+    start(frontier, "job", [request for host in HOSTS_OF_SLOT for request in pages(host, 3)])
+    slot = slot_of("h0.test")
+    source = frontier.shards.table()[slot]
+    target = next(name for name in ("a", "b", "c") if name != source)
+    clear, overtaken = moving._End.clear, list[int]()  # pyright: ignore[reportPrivateUsage]
+
+    def late(end: moving._End, mark: str) -> bool:  # pyright: ignore[reportPrivateUsage]
+        if not overtaken:
+            overtaken.append(1)
+            connect(three.control).delete("shoal.jobs:mover")
+            a_mover(three, "a", "b", "c").move(Move(slot, source, target))
+        return clear(end, mark)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Conflict):
+        patch.setattr("shoal.frontier.moving._End.clear", late)
+        a_mover(three, "a", "b", "c").move(Move(slot, source, target))
+    assert frontier.shards.table(anew=True)[slot] == target
+    assert len(_all(frontier)) == 3 * len(HOSTS_OF_SLOT)
+
+
+HOSTS_OF_SLOT = [host for host in (f"h{n}.test" for n in range(500)) if slot_of(host) == slot_of("h0.test")]
+
+
+def test_what_a_slot_has_left_behind_is_nobodys(frontier: SpreadFrontier, three: Servers) -> None:
+    """Whoever knows only its old place reads there that it has gone, while it is not yet cleared."""
+    other = a_frontier(three)
+    start(frontier, "job", pages("h0.test", 2))
+    frontier.close("job")
+    slot = slot_of("h0.test")
+    source = frontier.shards.table()[slot]
+    other.shards.table()
+    first, second = lease(frontier)
+    settle(frontier, [first])
+
+    def keep(*_: object) -> bool:
+        return True
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shoal.frontier.moving._End.clear", keep)
+        a_mover(three, "a", "b").move(Move(slot, source, "b" if source == "a" else "a"))
+    frontier.admit("job", pages("h0.test", 5))
+    settle(frontier, [second])
+    assert counters(other, "job").done == 2
+    assert counters(other, "job").queued == 3
+    assert not other.jobs.try_end("job")
+    other.close_connections()
 
 
 def test_two_names_of_one_server_are_told(three: Servers) -> None:

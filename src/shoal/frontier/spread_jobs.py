@@ -27,6 +27,7 @@ from shoal.frontier.scripts import Arg, Elsewhere, translated_errors
 from shoal.frontier.shards import HERE, Faces, Shards
 from shoal.frontier.slot import SEALED, Rest, Sealed, SlotFrontier
 from shoal.frontier.slot_keys import SLOWEST
+from shoal.frontier.slots import SLOTS
 from shoal.frontier.tag import name_of, parse_name
 from shoal.frontier.wire import Glance, Triple, read_status, wait_of
 
@@ -36,7 +37,8 @@ KNOWN_S = 1.0
 """So long a process takes for true what it has read of a job."""
 STRANGE_S = 60.0
 """Names that nobody knows are dropped after this: the list may have gone back by a moment, and know them again."""
-JOBS_AT_ONCE = 500
+JOBS_AT_ONCE = 50
+"""Of all jobs, in one look at how they stand in all their slots."""
 MOST_KNOWN = 10_000
 MOST_TRIES = 50
 """Of bringing something to a job that others are about to end, again and again."""
@@ -68,6 +70,7 @@ class SpreadJobs:
         """What was last read of a job in a slot, for when its server is away."""
         self._next_job = 0
         self._strange_since: dict[tuple[int, str], float] = {}
+        self._looked_for_strangers = float("-inf")
 
     # --- something comes -----------------------------------------------------------------------------------------
 
@@ -325,15 +328,20 @@ class SpreadJobs:
 
     def glances(self, queues: Sequence[str]) -> dict[int, Glance]:
         """Slot → is there work? Slots of servers that are away, and such as are on their way, are left out."""
-        found: dict[int, Glance] = {}
-        for name, slots in self._shards.by_server().items():
-            try:
-                found |= self._glance(name, slots, queues)
-            except RedisUnavailable as exc:
-                self._shards.failed(name, exc)
+        found, moved = dict[int, Glance](), list(range(SLOTS))
+        for _ in range(2):
+            wanted, moved = moved, list[int]()
+            for name, slots in self._shards.by_server(wanted).items():
+                try:
+                    found |= self._glance(name, slots, queues, moved)
+                except RedisUnavailable as exc:
+                    self._shards.failed(name, exc)
+            if not moved:
+                break
         return found
 
-    def _glance(self, name: str, slots: Sequence[int], queues: Sequence[str]) -> dict[int, Glance]:
+    def _glance(self, name: str, slots: Sequence[int], queues: Sequence[str], moved: list[int]) -> dict[int, Glance]:
+        """Slots that have moved are noted: from now on, it is known where they are."""
         client = self._shards.present(name)
         now = time.time_ns() // 1_000_000
         with translated_errors("glance"):
@@ -352,6 +360,7 @@ class SpreadJobs:
                 glances[slot] = Glance(expired, waits)
             elif where and where.startswith("moved "):
                 self._shards.follow(slot, Elsewhere(where))
+                moved.append(slot)
         return glances
 
     def statuses(self, jobs: Sequence[str]) -> dict[str, list[JobStatus]]:
@@ -489,6 +498,9 @@ class SpreadJobs:
 
     def _drop_strangers(self) -> None:
         """Earlier lives of jobs: they are nobody's, and have been for a while."""
+        if time.monotonic() - self._looked_for_strangers < STRANGE_S / 6:
+            return
+        self._looked_for_strangers = time.monotonic()
         found = self.names()[0]
         lives = self.list.lives(list({parse_name(name)[0] for names in found.values() for name in names}))
         now, strange = time.monotonic(), dict[tuple[int, str], float]()

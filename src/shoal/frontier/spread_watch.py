@@ -9,6 +9,7 @@ from itertools import zip_longest
 
 import redis
 
+from shoal.core.advice import QueueSample
 from shoal.core.fleet import Load, QueueDepth, ShardFigures
 from shoal.core.host_status import HostStatus
 from shoal.core.model import ALL_QUEUES
@@ -19,7 +20,7 @@ from shoal.frontier.scripts import translated_errors
 from shoal.frontier.shards import Faces, Shards
 from shoal.frontier.slots import SLOTS, list_prefix, slot_of
 from shoal.frontier.tag import name_of
-from shoal.frontier.watch import Watch
+from shoal.frontier.watch import SAMPLED_HOSTS, Watch
 
 EVERY = range(SLOTS)
 
@@ -75,6 +76,19 @@ class SpreadWatch(Watch):
     def overdue(self) -> dict[str, timedelta]:
         found = self._slots.each_there(EVERY, lambda slot: slot.overdue()).values()
         return {queue: max((each[queue] for each in found), default=timedelta()) for queue in ALL_QUEUES}
+
+    def samples(self, at_most: int = SAMPLED_HOSTS) -> list[QueueSample]:
+        """Some of each slot: a host, with its bucket, is in one slot only."""
+        each = max(1, at_most // SLOTS)
+        found = self._slots.each_there(EVERY, lambda slot: slot.samples(each)).values()
+        return [
+            QueueSample(
+                queue,
+                tuple(host for samples in found for host in samples[i].hosts),
+                sum(samples[i].retries for samples in found),
+            )
+            for i, queue in enumerate(ALL_QUEUES)
+        ]
 
     def load(self) -> Load:
         """URLs that wait, and the memory of the fullest server."""
