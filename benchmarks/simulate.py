@@ -226,7 +226,8 @@ def _sizes(options: argparse.Namespace) -> list[Size]:
         return [Size(20_000, 2_000, 20, shards, 1, 10_000) for shards in (1, 2)]
     if options.compare:
         cases = ((1_000_000, 1, 1), (10_000_000, 1, 1), (1_000_000, 1, 2), (1_000_000, 4, 2))
-        return [Size(urls, options.hosts, options.workers, shards, drivers, options.pages) for urls, shards, drivers in cases]
+        hosts, workers, pages = options.hosts, options.workers, options.pages
+        return [Size(urls, hosts, workers, shards, drivers, pages) for urls, shards, drivers in cases]
     return [Size(options.urls, options.hosts, options.workers, options.shards, options.drivers, options.pages)]
 
 

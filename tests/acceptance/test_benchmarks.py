@@ -74,9 +74,11 @@ def test_the_short_benchmark_measures_shoal_and_the_ceiling() -> None:
 
 
 def test_the_short_simulation_says_what_a_page_costs_of_redis() -> None:
-    figures = json.loads(_bench("--json", module="benchmarks.simulate").stdout)
-    assert figures["size"]["urls"] == 20_000
-    assert all(figures[name] > 0 for name in ("bytes_url", "admit_us", "known_us", "page_us", "pages_s"))
+    runs = [json.loads(line) for line in _bench("--json", module="benchmarks.simulate").stdout.splitlines()]
+    assert [run["size"]["shards"] for run in runs] == [1, 2]
+    for run in runs:
+        assert run["size"]["urls"] == 20_000
+        assert all(run[name] > 0 for name in ("bytes_url", "admit_us", "known_us", "page_us", "busiest_us", "pages_s"))
 
 
 def test_the_short_benchmark_of_the_control_plane_measures_what_it_says() -> None:
