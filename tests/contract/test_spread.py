@@ -25,7 +25,7 @@ from shoal.core.shards import read_shards
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
 from shoal.errors import Conflict, InputError, RedisUnavailable
-from shoal.frontier import moving, spread_jobs
+from shoal.frontier import moving, spread_keeper
 from shoal.frontier.host_change import HostChange
 from shoal.frontier.moving import Move, Mover, plan
 from shoal.frontier.scripts import connect
@@ -320,7 +320,7 @@ def test_nobody_answers(frontier: SpreadFrontier, three: Servers) -> None:
 def test_a_job_that_was_forgotten_while_a_server_was_away_leaves_nothing(
     frontier: SpreadFrontier, three: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spread_jobs, "STRANGE_S", 0.0)
+    monkeypatch.setattr(spread_keeper, "STRANGE_S", 0.0)
     start(frontier, "job", many(30))
     frontier.close("job")
     _all(frontier)
@@ -588,7 +588,7 @@ def test_what_a_slot_has_left_behind_is_nobodys(frontier: SpreadFrontier, three:
     settle(frontier, [second])
     assert counters(other, "job").done == 2
     assert counters(other, "job").queued == 3
-    assert not other.jobs.try_end("job")
+    assert not other.jobs.ends.try_end("job")
     other.close_connections()
 
 

@@ -20,7 +20,7 @@ from shoal.core.model import ALL_QUEUES, JobState, Lease, Outcome, Request, Sent
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
 from shoal.errors import RedisUnavailable
-from shoal.frontier import spread_jobs
+from shoal.frontier import spread_keeper
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.scripts import connect
 from shoal.frontier.shards import Shards
@@ -400,7 +400,7 @@ def test_earlier_lives_go_after_a_while(desk: Desk, servers: Servers, monkeypatc
     job = desk.submit(*MANY)
     with servers.away("b"):
         desk.platform.recovery.way.begin(job, force=True)
-    monkeypatch.setattr(spread_jobs, "STRANGE_S", 0.0)
+    monkeypatch.setattr(spread_keeper, "STRANGE_S", 0.0)
     finish(desk)
     desk.platform.frontier.tend()
     for name in ("a", "b"):
@@ -414,6 +414,7 @@ def test_jobs_go_over_to_shards_and_back(servers: Servers, tmp_path: Path) -> No
     def look(desk: Desk) -> None:
         while desk.platform.recovery.tick():
             pass
+        desk.platform.recovery.look()  # as everybody does each second
 
     with a_desk(servers.control, tmp_path, prefix="shoal") as plain:
         look(plain)
@@ -486,7 +487,7 @@ def test_what_comes_while_a_job_is_being_ended_is_in_it_or_refused(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scripts, "call", between)
-        assert not frontier.jobs.try_end("job")
+        assert not frontier.jobs.ends.try_end("job")
     assert states == [JobState.RUNNING]
     assert status_of(frontier, "job").counters.queued == 1
     settle(frontier, lease(frontier))

@@ -10,14 +10,11 @@ back.
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
-import random
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
-from functools import partial
-from typing import TypeVar
 
 import redis
 
@@ -51,17 +48,13 @@ from shoal.frontier.shards import Faces, Shards
 from shoal.frontier.slot import SlotFrontier
 from shoal.frontier.slots import ADDRESS, LIST, SLOTS, list_prefix, slot_of
 from shoal.frontier.spread_audit import SpreadAudit
-from shoal.frontier.spread_jobs import SpreadJobs, joined_status
+from shoal.frontier.spread_jobs import SpreadJobs
+from shoal.frontier.spread_keeper import SpreadKeeper
+from shoal.frontier.spread_lease import Leasing, by_slot, of_group
+from shoal.frontier.spread_view import joined_status
 from shoal.frontier.suspects import Suspects
-from shoal.frontier.tag import Tag, name_of, new_life, parse_name
+from shoal.frontier.tag import Tag, name_of, new_life
 from shoal.frontier.wire import Glance, Triple, submitted, triple
-
-SHARES = 4
-"""So many slots, if they have work, share what one lease asks for;"""
-LEAST_SHARE = 64
-"""but each call of a slot, which costs as much as a few pages, is for so many, or for half of them."""
-
-T = TypeVar("T")
 
 
 def slot_frontiers(shards: Shards, manners: Manners, holder: str) -> Faces[SlotFrontier]:
@@ -93,8 +86,9 @@ class SpreadFrontier(Frontier):
         self.jobs = SpreadJobs(JobList(control, prefix), self._register, shards, self._slots)
         self.audit = SpreadAudit(control, prefix, self._scripts, self._slots, self.jobs)
         self._caretaker = Caretaker(control, prefix, shards)
-        self._runs: dict[int, str] = {}
+        self._keeper = SpreadKeeper(self.jobs, self._slots)
         self._suspects = Suspects()
+        self._leasing = Leasing(self.jobs, self._slots, self._suspects)
         self._fence: int | None = None
         """How many losses of servers this process knows of, at least."""
 
@@ -110,12 +104,12 @@ class SpreadFrontier(Frontier):
     def admit(
         self, job: str, candidates: Sequence[Candidate], duplicates: int = 0, *, owing: bool = False
     ) -> AdmitReport:
-        found = _by_slot(candidates, lambda each: slot_of(each.url.host))
+        found = by_slot(candidates, lambda each: slot_of(each.url.host))
         triples = {slot: [triple(each) for each in some] for slot, some in found.items()}
         return self._let_in(job, triples, duplicates, owing=owing)
 
     def admit_submitted(self, job: str, urls: Sequence[Url]) -> AdmitReport:
-        found = _by_slot(urls, lambda url: slot_of(url.host))
+        found = by_slot(urls, lambda url: slot_of(url.host))
         return self._let_in(
             job, {slot: [submitted(url) for url in some] for slot, some in found.items()}, 0, owing=False
         )
@@ -132,7 +126,7 @@ class SpreadFrontier(Frontier):
 
     def close(self, job: str) -> tuple[JobState | None, bool]:
         state, _ = super().close(job)
-        ended = self.jobs.try_end(job)
+        ended = self.jobs.ends.try_end(job)
         return (JobState.FINISHED if ended and state is not JobState.CANCELLED else state), ended
 
     def pause(self, job: str) -> JobState | None:
@@ -150,7 +144,7 @@ class SpreadFrontier(Frontier):
         if state is not JobState.CANCELLED:
             return state, False
         self.jobs.follow(job, state)
-        return state, self.jobs.try_end(job)
+        return state, self.jobs.ends.try_end(job)
 
     def forget(self, job: str) -> bool:
         lives, slots = self.jobs.list.lives([job]), self.jobs.list.slots_of(job)
@@ -162,17 +156,17 @@ class SpreadFrontier(Frontier):
         return True
 
     def remember(self, job: str, seen: Sequence[Seen]) -> bool:
-        return self.jobs.remember(job, _by_slot(seen, lambda each: slot_of(each[1])))
+        return self.jobs.remember(job, by_slot(seen, lambda each: slot_of(each[1])))
 
     def replay(self, job: str, token: str, dead: Sequence[tuple[Request, str]]) -> JobState | None:
-        return self.jobs.replay(job, token, _by_slot(dead, lambda each: slot_of(each[0].url.host)))
+        return self.jobs.replay(job, token, by_slot(dead, lambda each: slot_of(each[0].url.host)))
 
     def configure_job(self, job: str, spec: JobSpec) -> tuple[JobState | None, bool]:
         state, _ = super().configure_job(job, spec)
         if state is None:
             return None, False
         self.jobs.configure(job)
-        ended = self.jobs.try_end(job)
+        ended = self.jobs.ends.try_end(job)
         return (JobState.FINISHED if ended and state is not JobState.CANCELLED else state), ended
 
     def configure_host(self, host: str, change: HostChange) -> None:
@@ -185,7 +179,7 @@ class SpreadFrontier(Frontier):
     def tend(self) -> tuple[str, ...]:
         """Slots whose movers died, jobs that differ between slots, ends that nobody has seen."""
         self._caretaker.tend()
-        return self.jobs.tend()
+        return self._keeper.tend()
 
     # --- a request's way ----------------------------------------------------------------------------------------
 
@@ -198,72 +192,11 @@ class SpreadFrontier(Frontier):
         most: Mapping[str, int] | None = None,
         unproven: int = 64,
     ) -> LeaseBatch:
-        glances = self.jobs.glances(queues)
-        if not glances:
-            raise RedisUnavailable("no shard of the frontier answers")
-        order = _Order(queues, min(limit, LEASE_AT_MOST), lease_for, dict(most or {}), unproven)
-        waits = {slot: min(glance.waits.values(), default=None) for slot, glance in glances.items()}
-        batches = self._lease_in_turn(order, _in_turn(glances, queues))
-        order.taken = self._of_living(order.taken)
-        self.jobs.note_starts(order.taken)
-        if refused := self._suspects.refused(order.taken, lease_for):
-            order.taken = [lease for lease in order.taken if lease not in refused]
-            self._give_back(refused)
-        waits |= {slot: batch.next_due for slot, batch in batches.items()}
-        self._runs |= {slot: batch.server for slot, batch in batches.items()}
-        next_due = min((wait for wait in waits.values() if wait is not None), default=None)
-        return LeaseBatch(
-            tuple(replace(lease, job=parse_name(lease.job)[0]) for lease in order.taken),
-            next_due,
-            sum(glance.expired for glance in glances.values()),
-            self._ended(job for batch in batches.values() for job in batch.ended),
-            " ".join(sorted(set(self._runs.values()))),
-            trusted=all(batch.trusted for batch in batches.values()),
-        )
-
-    def _lease_in_turn(self, order: _Order, slots: Sequence[int]) -> dict[int, LeaseBatch]:
-        """From each a share, so that no slot's jobs wait for another's; then once more from those that have more."""
-        share, batches = max(min(LEAST_SHARE, order.limit // 2), -(-order.limit // SHARES)), dict[int, LeaseBatch]()
-        while slots and order.left:
-            generous: list[int] = []
-            for slot in slots:
-                wanted = min(share, order.left)
-                if not wanted:
-                    break
-                with suppress(RedisUnavailable):
-                    batch = self._slots.on(slot, partial(order.lease, wanted), tries=1, patience_s=0)
-                    earlier = batches[slot].ended if slot in batches else ()
-                    batches[slot] = replace(batch, ended=(*earlier, *batch.ended))
-                    if len(batch.leases) == wanted:
-                        generous.append(slot)
-            slots, share = generous, order.limit
-        return batches
-
-    def _of_living(self, taken: list[Lease]) -> list[Lease]:
-        """Those of the present lives of jobs that run; a slot that was away may give others."""
-        names = {lease.job for lease in taken}
-        try:
-            states = self.jobs.current(names)
-        except RedisUnavailable:
-            self._give_back(taken)  # nobody can tell
-            raise
-        if all(states.get(name) == JobState.RUNNING for name in names):
-            return taken
-        others = [lease for lease in taken if states.get(lease.job) != JobState.RUNNING]
-        self._give_back(others)
-        for slot, name in {(_of_group(lease.group), lease.job) for lease in others}:
-            with suppress(RedisUnavailable):  # until somebody who keeps house has seen to it
-                self._slots.on(slot, lambda each, name=name: each.follow_state(name, "paused"), patience_s=0)
-        return [lease for lease in taken if states.get(lease.job) == JobState.RUNNING]
-
-    def _give_back(self, leases: Sequence[Lease]) -> None:
-        for slot, some in _by_slot(leases, lambda each: _of_group(each.group)).items():
-            with suppress(RedisUnavailable):  # else they run out
-                self._slots.on(slot, lambda each, some=some: each.release(some), patience_s=0)
+        return self._leasing.lease(queues, min(limit, LEASE_AT_MOST), lease_for, dict(most or {}), unproven)
 
     def meet(self, lease: Lease, address: str, domain: str) -> SettleReport:
-        report = self._slots.on(_of_group(lease.group), lambda each: each.meet(lease, address, domain))
-        return replace(report, ended=self._ended(report.ended))
+        report = self._slots.on(of_group(lease.group), lambda each: each.meet(lease, address, domain))
+        return replace(report, ended=self._leasing.ended(report.ended))
 
     def claim_robots(self, origin: str) -> bool:
         return self._slots.on(slot_of(parse(origin).host), lambda each: each.claim_robots(origin))
@@ -284,7 +217,7 @@ class SpreadFrontier(Frontier):
         """
         late, ended, jobs = 0, list[str](), {each.lease.job for each in settlements}
         self._suspects.gone(each.lease for each in settlements)
-        for slot, some in _by_slot(settlements, lambda each: _of_group(each.lease.group)).items():
+        for slot, some in by_slot(settlements, lambda each: of_group(each.lease.group)).items():
             try:
                 if sent:
                     self._note_links(slot, some, sent)
@@ -297,7 +230,7 @@ class SpreadFrontier(Frontier):
             late += report.late
             ended += report.ended
         with suppress(RedisUnavailable):  # the control Redis is away: the end is found by who keeps house
-            return SettleReport(late, self._ended([*ended, *map(self._any_name, self.jobs.check_bytes(jobs))]))
+            return SettleReport(late, self._leasing.ended([*ended, *map(self._any_name, self.jobs.check_bytes(jobs))]))
         return SettleReport(late, ())
 
     def _any_name(self, job: str) -> str:
@@ -332,7 +265,7 @@ class SpreadFrontier(Frontier):
     def renew(self, groups: Iterable[int], lease_for: timedelta) -> frozenset[int]:
         lost, groups = set[int](), frozenset(groups)
         self._suspects.renewed(groups, lease_for)
-        for slot, some in _by_slot(groups, _of_group).items():
+        for slot, some in by_slot(groups, of_group).items():
             try:
                 lost |= self._slots.on(slot, lambda each, some=some: each.renew(some, lease_for))
             except RedisUnavailable:
@@ -342,7 +275,7 @@ class SpreadFrontier(Frontier):
     def release(self, leases: Sequence[Lease]) -> SettleReport:
         late, ended = 0, list[str]()
         self._suspects.gone(leases)
-        for slot, some in _by_slot(leases, lambda each: _of_group(each.group)).items():
+        for slot, some in by_slot(leases, lambda each: of_group(each.group)).items():
             try:
                 report = self._slots.on(slot, lambda each, some=some: each.release(some))
             except RedisUnavailable:
@@ -350,24 +283,19 @@ class SpreadFrontier(Frontier):
                 continue
             late += report.late
             ended += report.ended
-        return SettleReport(late, self._ended(ended))
+        return SettleReport(late, self._leasing.ended(ended))
 
     def reap(self, groups: int = 10) -> tuple[int, tuple[str, ...]]:
         returned, ended = 0, list[str]()
         for count, quiet in self._slots.each_there(range(SLOTS), lambda slot: slot.reap(groups)).values():
             returned += count
             ended += quiet
-        return returned, self._ended(ended)
-
-    def _ended(self, quiet: Iterable[str]) -> tuple[str, ...]:
-        """Those of the jobs of which a slot has nothing left that have come to their end by this."""
-        jobs = dict.fromkeys(parse_name(name)[0] for name in quiet)
-        return tuple(job for job in jobs if self.jobs.try_end(job))
+        return returned, self._leasing.ended(ended)
 
     # --- looking ------------------------------------------------------------------------------------------------
 
     def glance(self, queues: Sequence[str]) -> Glance:
-        glances = self.jobs.glances(queues).values()
+        glances = self.jobs.view.glances(queues).values()
         waits: dict[str, timedelta] = {}
         for glance in glances:
             for queue, wait in glance.waits.items():
@@ -376,7 +304,7 @@ class SpreadFrontier(Frontier):
 
     def statuses(self, jobs: Sequence[str]) -> list[JobStatus | None]:
         whole = super().statuses(jobs)
-        parts = self.jobs.statuses([status.job for status in whole if status])
+        parts = self.jobs.view.statuses([status.job for status in whole if status])
         troubles = self.shards.troubles()
         return [self._status(status, parts[status.job], troubles) if status else None for status in whole]
 
@@ -392,50 +320,6 @@ UNKNOWN_THERE = -2
 
 class _SendAgain(RedisUnavailable):
     """Links that were sent may be lost."""
-
-
-@dataclass(slots=True)
-class _Order:
-    """What a worker wants, and what it has got of it."""
-
-    queues: Sequence[str]
-    limit: int
-    lease_for: timedelta
-    most: dict[str, int]
-    unproven: int
-    taken: list[Lease] = field(default_factory=list[Lease])
-
-    @property
-    def left(self) -> int:
-        return self.limit - len(self.taken)
-
-    def lease(self, wanted: int, slot: Frontier) -> LeaseBatch:
-        """So many at the most, from one slot."""
-        batch = slot.lease(
-            queues=self.queues, limit=wanted, lease_for=self.lease_for, most=self.most, unproven=self.unproven
-        )
-        self.taken += batch.leases
-        for lease in batch.leases:
-            if lease.queue in self.most:
-                self.most[lease.queue] -= 1
-        return batch
-
-
-def _in_turn(glances: Mapping[int, Glance], queues: Sequence[str]) -> list[int]:
-    """Slots with something due, the most urgent queues first; among equals, everybody begins with another one."""
-    due = {slot: queues.index(glance.due[0]) for slot, glance in glances.items() if glance.due}
-    return sorted(due, key=lambda slot: (due[slot], random.random()))
-
-
-def _by_slot(things: Iterable[T], slot: Callable[[T], int]) -> dict[int, list[T]]:
-    found: dict[int, list[T]] = {}
-    for thing in things:
-        found.setdefault(slot(thing), []).append(thing)
-    return found
-
-
-def _of_group(group: int) -> int:
-    return group % SLOTS
 
 
 def _written(numbers: Iterable[int]) -> str:

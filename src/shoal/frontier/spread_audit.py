@@ -49,7 +49,7 @@ class SpreadAudit(Audit):
 
     def stands(self, jobs: Sequence[str]) -> dict[str, Stand]:
         """Of jobs whose slots are all there."""
-        whole, parts, found = self._list.stands(jobs), self._jobs.statuses(jobs), dict[str, Stand]()
+        whole, parts, found = self._list.stands(jobs), self._jobs.view.statuses(jobs), dict[str, Stand]()
         for job, stand in whole.items():
             if any(part.partial for part in parts[job]):
                 continue
@@ -78,13 +78,13 @@ class SpreadAudit(Audit):
             return None
         counted = [part for part in parts if part is not None]
         if not counted:
-            return Recount(ended=True) if repairs and self._jobs.try_end(job) else None
+            return Recount(ended=True) if repairs and self._jobs.ends.try_end(job) else None
         return Recount(
             sum(part.missing for part in counted),
             sum(part.surplus for part in counted),
             sum(part.hosts for part in counted),
             any(part.rejoined for part in counted),
-            bool(repairs) and self._jobs.try_end(job),
+            bool(repairs) and self._jobs.ends.try_end(job),
         )
 
     def _name_of(self, job: str) -> str:
@@ -103,7 +103,7 @@ class SpreadAudit(Audit):
 
     def drop_job(self, job: str) -> None:
         self._list.drop_job(job)
-        for slot, names in self._jobs.names()[0].items():
+        for slot, names in self._jobs.view.names()[0].items():
             for name in names:
                 if parse_name(name)[0] == job:
                     self._slots.each_there([slot], lambda each, name=name: each.drop_name(name))

@@ -166,7 +166,7 @@ class SpreadRebuild(Rebuild):
 
     def advance(self, job: str, place: str, to: str) -> tuple[str, bool]:
         now, _ = super().advance(job, place, to)
-        return now, not now and self.jobs.try_end(job)
+        return now, not now and self.jobs.ends.try_end(job)
 
     # --- servers -------------------------------------------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class SpreadRebuild(Rebuild):
 
         The list may have gone back by a moment: slots that a job has are added to its set.
         """
-        names, away = self.jobs.names()
+        names, away = self.jobs.view.names()
         lives = self.jobs.list.lives(self.jobs.list.known())
         strange: set[str] = set()
         for slot, here in names.items():
