@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 import redis
 
@@ -90,6 +90,17 @@ class Facts:
         return name_of(self.job, self.life)
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Somebody is about to end a job."""
+
+    token: str
+    life: str
+    state: str
+    slots: list[int]
+    """All that are to be sealed."""
+
+
 class JobList:
     """The list of one frontier."""
 
@@ -103,7 +114,10 @@ class JobList:
     def join(self, job: str, slots: Iterable[int], duplicates: int = 0, *, from_pages: bool = False) -> Joined:
         """Something is about to come to these slots of a job; `from_pages`: stored pages tell of it."""
         args: list[Arg] = [job, duplicates, int(not from_pages), *slots]
-        state, life, over, recalls, pages = self._scripts.call("join_slots", args)
+        return self._joined(job, self._scripts.call("join_slots", args))
+
+    def _joined(self, job: str, answer: Sequence[Any]) -> Joined:
+        state, life, over, recalls, pages = answer
         return Joined(job, state_of(state), life, bool(over), bool(recalls), pages)
 
     def facts(self, job: str) -> Facts | None:
@@ -245,10 +259,10 @@ class JobList:
 
     # --- the end -------------------------------------------------------------------------------------------------
 
-    def begin_end(self, job: str, token: str) -> tuple[str, str, list[int]] | None:
-        """Somebody is about to end the job. (its life, its state, its slots); None when it cannot end now."""
-        found = cast("list[str]", self._scripts.call("begin_end", [job, token]))
-        return (found[0], found[1], sorted(map(int, found[2:]))) if found else None
+    def begin_end(self, job: str) -> Ending | None:
+        """Somebody is about to end the job; None when it cannot end now."""
+        found = cast("list[str]", self._scripts.call("begin_end", [job]))
+        return Ending(found[0], found[1], found[2], sorted(map(int, found[3:]))) if found else None
 
     def end(self, job: str, token: str, rests: Sequence[Rest]) -> bool:
         """All slots are sealed: the job ends with their sums. False when somebody has come between."""
@@ -265,7 +279,10 @@ class JobList:
                 args += (f"@{host}", latency)
         return bool(self._scripts.call("end_job", args))
 
-    def go_on(self, job: str, token: str) -> Joined:
-        """Something comes to a job that was to be ended under this token."""
-        state, life, over = self._scripts.call("go_on", [job, token])
-        return Joined(job, state_of(state), life, bool(over), False, 0)
+    def go_on(self, job: str) -> Joined:
+        """Something comes to the job: whoever is about to end it begins again."""
+        return self._joined(job, self._scripts.call("go_on", [job, ""]))
+
+    def give_up_end(self, job: str, token: str) -> None:
+        """The job is not ended under this token."""
+        self._scripts.call("go_on", [job, token])

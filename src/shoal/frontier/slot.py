@@ -13,8 +13,9 @@ from shoal.frontier.scripts import Arg
 from shoal.frontier.wire import Triple, dead_letter, ms
 
 SEALED = "sealed"
-FORGET_AT_ONCE = 5_000
-Pairs = list[str]
+UNKNOWN_HERE = -2
+"""A slot does not know the job whose pages owe links."""
+_SEALED_HERE = -3
 
 
 class Sealed(Exception):
@@ -124,8 +125,14 @@ class SlotFrontier(Frontier):
     # --- links to other slots ------------------------------------------------------------------------------------
 
     def note_links(self, name: str, fence: int, sent: str, owed: str, pages: str, token: str) -> int:
-        """Before pages are settled: their links went to these slots, or could not. -1, or a higher fence."""
-        return int(self._scripts.call("note_links", [name, fence, sent, owed, pages, token]))
+        """Before pages are settled: their links went to these slots, or could not. -1, or a higher fence.
+
+        When they could not: UNKNOWN_HERE, and raises Sealed when the job takes nothing now.
+        """
+        answer = int(self._scripts.call("note_links", [name, fence, sent, owed, pages, token]))
+        if answer == _SEALED_HERE:
+            raise Sealed(name)
+        return answer
 
     def read_links(self, kind: str, ago: timedelta, at_most: int) -> list[str]:
         """Pages whose links were `sent`, or are `owed`, for at least so long."""

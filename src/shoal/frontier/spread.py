@@ -45,7 +45,7 @@ from shoal.frontier.register import Register
 from shoal.frontier.routes import RouteBook
 from shoal.frontier.scripts import Arg, Scripts
 from shoal.frontier.shards import Faces, Shards
-from shoal.frontier.slot import SlotFrontier
+from shoal.frontier.slot import UNKNOWN_HERE, Sealed, SlotFrontier
 from shoal.frontier.slots import ADDRESS, LIST, SLOTS, list_prefix, slot_of
 from shoal.frontier.spread_audit import SpreadAudit
 from shoal.frontier.spread_jobs import SpreadJobs
@@ -254,10 +254,12 @@ class SpreadFrontier(Frontier):
     def _note(self, slot: int, job: str, where: Sent, pages: Sequence[int]) -> None:
         given = (where.fence, _written(where.slots), _written(where.owed), _written(pages), secrets.token_hex(4))
         name = name_of(job, where.life)
-        fence = self._slots.on(slot, lambda each: each.note_links(name, *given))
-        if fence == UNKNOWN_THERE:  # its pages were leased in an earlier life
+        fence = UNKNOWN_HERE
+        with suppress(Sealed):
+            fence = self._slots.on(slot, lambda each: each.note_links(name, *given))
+        if fence == UNKNOWN_HERE:  # its pages were leased in an earlier life, or are somebody else's by now
             joined = self.jobs.list.join(job, [slot], from_pages=True)
-            _, fence = self.jobs.bring(joined, slot, lambda each, name: each.note_links(name, *given), UNKNOWN_THERE)
+            _, fence = self.jobs.bring(joined, slot, lambda each, name: each.note_links(name, *given), UNKNOWN_HERE)
         if fence >= 0:
             self._fence = fence
             raise _SendAgain("a shard has lost its last writes: links are sent again")
@@ -312,10 +314,6 @@ class SpreadFrontier(Frontier):
         status = joined_status(whole, parts)
         troubled = troubles and status.state is JobState.RUNNING
         return replace(status, troubles=(*status.troubles, *troubles)) if troubled else status
-
-
-UNKNOWN_THERE = -2
-"""A slot does not know the job whose pages owe links."""
 
 
 class _SendAgain(RedisUnavailable):

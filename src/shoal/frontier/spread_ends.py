@@ -2,18 +2,16 @@
 
 It is decided in two steps: every slot is sealed, which it is only when nothing of the job is left there and nothing can
 be missing; and when all are, the list ends the job. Whatever comes to a sealed slot meanwhile makes the list go on
-first, so either the end is written down and nothing came, or the job goes on.
+first, so either the end is written down and nothing came, or the job goes on. Of several who end a job at once, the
+last who began may end it, and nobody takes his seals off without calling his end off.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from shoal.errors import RedisUnavailable
-from shoal.frontier.job_list import JobList, Joined
+from shoal.frontier.job_list import Ending, JobList, Joined
 from shoal.frontier.shards import Faces
 from shoal.frontier.slot import Rest, SlotFrontier
 from shoal.frontier.spread_view import SpreadView
@@ -32,28 +30,28 @@ class SpreadEnds:
         """A slot is sealed: nobody ends the job now, or somebody has ended it."""
         name = joined.name
         seal = self._slots.on(slot, lambda each: each.unseal(name))
-        now = self._list.go_on(joined.job, seal) if seal else joined
-        if seal and not now.over and now.state is not None:
+        if not seal:
+            return joined
+        now = self._list.go_on(joined.job)
+        if not now.over and now.state is not None:
             self._slots.on(slot, lambda each: each.unseal(name, seal))
-        return replace(now, pages=joined.pages)
+        return now
 
     def try_end(self, job: str) -> bool:
         """End the job if nothing of it is left; True for the one caller who has done so."""
         if not self._seems_over(job):
             return False
-        token = secrets.token_hex(6)
-        begun = self._list.begin_end(job, token)
-        if begun is None:
+        ending = self._list.begin_end(job)
+        if ending is None:
             return False
-        life, state, slots = begun
-        name = name_of(job, life)
-        rests = self._seal(name, token, state, slots)
-        if rests is not None and self._list.end(job, token, rests):
+        name = name_of(job, ending.life)
+        rests = self._seal(name, ending)
+        if len(rests) == len(ending.slots) and self._list.end(job, ending.token, list(rests.values())):
             return True
-        self._list.go_on(job, token)
-        for slot in slots:
+        self._list.give_up_end(job, ending.token)
+        for slot in rests:
             with suppress(RedisUnavailable):  # whoever comes there finds out
-                self._slots.on(slot, lambda each: each.unseal(name, token), patience_s=0)
+                self._slots.on(slot, lambda each: each.unseal(name, ending.token), patience_s=0)
         return False
 
     def _seems_over(self, job: str) -> bool:
@@ -72,14 +70,14 @@ class SpreadEnds:
             for place in ("queued", "delayed", "leased")
         )
 
-    def _seal(self, name: str, token: str, state: str, slots: Sequence[int]) -> list[Rest] | None:
-        rests: list[Rest] = []
-        for slot in slots:
-            try:
-                rest = self._slots.on(slot, lambda each: each.seal(name, token, state), patience_s=0)
-            except RedisUnavailable:
-                return None  # nobody knows what is left there
+    def _seal(self, name: str, ending: Ending) -> dict[int, Rest]:
+        """Slot → what the job leaves there; up to the first that cannot be sealed."""
+        rests: dict[int, Rest] = {}
+        for slot in ending.slots:
+            rest = None
+            with suppress(RedisUnavailable):  # nobody knows what is left there
+                rest = self._slots.on(slot, lambda each: each.seal(name, ending.token, ending.state), patience_s=0)
             if rest is None:
-                return None
-            rests.append(rest)
+                break
+            rests[slot] = rest
         return rests

@@ -1,10 +1,11 @@
 -- end_job.lua: all slots of a job are sealed, with nothing in them: it ends, and has the sums of all of them.
--- ARGV[1] job   ARGV[2] token, unless somebody has come between   ARGV[3] number of pairs of sums
+-- ARGV[1] job   ARGV[2] token of `begin_end`, unless something has come between, or a server has lost something   ARGV[3] number of pairs of sums
 -- ARGV[4..] pairs: sum, n; then pairs: outcome:reason, n; then pairs: '@' .. slow host, ms
 -- returns 1, or 0 when somebody has come between (then nothing changes)
 local job = ARGV[1]
-local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'open', 'rebuild', 'ending')
-if not j[1] or j[2] or j[5] ~= ARGV[2] or (j[1] ~= 'cancelled' and (j[3] == '1' or j[4])) then return 0 end
+local j = redis.call('HMGET', job_key(job), 'state', 'ended', 'open', 'rebuild', 'ending', 'ends')
+if j[5] ~= ARGV[2] or j[5] ~= end_token(j[6]) then return 0 end
+if not j[1] or j[2] or (j[1] ~= 'cancelled' and (j[3] == '1' or j[4])) then return 0 end
 local last = 3 + 2 * tonumber(ARGV[3])
 for i = 4, #ARGV, 2 do
   local name, n = ARGV[i], ARGV[i + 1]
@@ -18,6 +19,6 @@ for i = 4, #ARGV, 2 do
 end
 if j[1] ~= 'cancelled' then redis.call('HSET', job_key(job), 'state', 'finished') end
 redis.call('HSET', job_key(job), 'ended', now)
-redis.call('HDEL', job_key(job), 'ending')
+redis.call('HDEL', job_key(job), 'ending', 'ends')
 tell(job, 'ended', redis.call('HGET', job_key(job), 'state'))
 return 1
