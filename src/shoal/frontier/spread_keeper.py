@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from shoal.core.model import JobState
 from shoal.errors import RedisUnavailable
 from shoal.frontier.job_list import NOTHING, Facts, Standing
 from shoal.frontier.shards import Faces
@@ -78,9 +77,8 @@ class SpreadKeeper:
         return changed
 
     def _align_slot(self, facts: Facts, slot: int, values: Mapping[str, str], here: str | None) -> None:
-        if here is None:
-            if facts.state != JobState.CANCELLED:
-                self._jobs.open_slot(facts, slot)
+        if here is None:  # also of a cancelled job: it ends when all its slots are sealed
+            self._jobs.open_slot(facts, slot)
             return
         if here != facts.state and values.get("state") != SEALED:
             self._slots.on(slot, lambda each: each.follow_state(facts.name, facts.state), patience_s=0)

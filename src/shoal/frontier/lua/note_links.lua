@@ -11,7 +11,7 @@ if ARGV[4] ~= '' and state == 'sealed' then return -3 end
 local function line(slots) return table.concat({ job, slots, ARGV[5], ARGV[6] }, ' ') end
 if ARGV[3] ~= '' then redis.call('ZADD', sent_key(), now, line(ARGV[3])) end
 if ARGV[4] ~= '' then
-  redis.call('ZADD', owed_key(), now, line(ARGV[4]))
-  redis.call('HINCRBY', job_key(job), 'owing', 1)
+  local new = redis.call('ZADD', owed_key(), now, line(ARGV[4])) -- not when this is said once more
+  redis.call('HINCRBY', job_key(job), 'owing', new)
 end
 return -1

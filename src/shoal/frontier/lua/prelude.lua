@@ -12,6 +12,7 @@ local WHOLE = P .. ':whole'
 local FENCE = P .. ':fence'
 P = KEYS[1]
 local SLOT = P .. ':slot'
+local function this_run() return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') or '' end
 local function is_run(run) return string.find(redis.call('INFO', 'server'), 'run_id:' .. run, 1, true) end
 if IN_SLOT then
   local mark = redis.call('GET', SLOT) or 'lost'
@@ -248,8 +249,7 @@ end
 local function server_run()
   if IN_SLOT then return redis.call('GET', SERVER), true end -- it was looked at, or nobody would be here
   local trust_after_ms = 10000
-  local known, info = redis.call('GET', SERVER), redis.call('INFO', 'server')
-  local run = string.match(info, 'run_id:(%w+)') or ''
+  local known, run = redis.call('GET', SERVER), this_run()
   if not known or run == known then return run, true end
   local whose, since = string.match(redis.call('GET', met_key()) or '', '^(%w*) (%d+)$')
   if whose == run then return run, now - tonumber(since) > trust_after_ms end

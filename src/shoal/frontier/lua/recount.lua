@@ -115,6 +115,17 @@ put_half_right('render_leased', j[10], rendered)
 if not repairs then return { missing, surplus, 0, 0, 0 } end
 write_sums()
 
+-- Of a slot: pages whose links are owed to others.
+local function count_owing()
+  local n, start = 0, job .. ' '
+  for _, line in ipairs(redis.call('ZRANGE', owed_key(), 0, -1)) do
+    if string.sub(line, 1, #start) == start then n = n + 1 end
+  end
+  return n
+end
+
+if IN_SLOT and redis.call('ZCARD', owed_key()) <= most then redis.call('HSET', job_key(job), 'owing', count_owing()) end
+
 -- The two equations: what is nowhere was dropped, what nobody has counted was admitted.
 local sums_of = redis.call('HMGET', job_key(job), 'admitted', 'queued', 'delayed', 'leased', 'done', 'dead', 'dropped')
 local gap = tonumber(sums_of[1]) or 0

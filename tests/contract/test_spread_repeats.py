@@ -1,0 +1,138 @@
+"""Calls of a frontier in slots that were carried out although their answer was lost: they are made once more.
+
+And what is left half-way by whoever dies, or is away, while a job is cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shoal.core.model import JobState, Outcome, Sent, Settlement
+from shoal.errors import RedisUnavailable
+from shoal.frontier.scripts import Scripts, connect
+from shoal.frontier.shards import Shards
+from shoal.frontier.slots import slot_of
+from shoal.frontier.spread import SpreadFrontier
+from tests.contract.frontier_calls import lease, pages, settle, start, status_of
+from tests.shards import Servers, running_shards
+from tests.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def _started() -> Generator[Servers]:
+    with running_shards("a", "b") as found:
+        yield found
+
+
+@pytest.fixture
+def servers(_started: Servers) -> Servers:
+    _started.clear()
+    return _started
+
+
+@pytest.fixture
+def frontier(servers: Servers) -> Generator[SpreadFrontier]:
+    control = connect(servers.control)
+    frontier = SpreadFrontier(control, "shoal", Shards.at(control, "shoal", servers.urls))
+    yield frontier
+    frontier.close_connections()
+
+
+def host_on(frontier: SpreadFrontier, name: str) -> str:
+    table = frontier.shards.table()
+    return next(host for host in (f"h{n}.test" for n in range(500)) if table[slot_of(host)] == name)
+
+
+@pytest.fixture
+def lose_answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """The next answer of each of these operations is lost."""
+    call = Scripts.call
+
+    def lose(*names: str) -> None:
+        left = list(names)
+
+        def lossy(self: Scripts, name: str, args: Any) -> Any:
+            answer = call(self, name, args)
+            if name in left:
+                left.remove(name)
+                raise RedisUnavailable(f"Redis did not answer ({name})")
+            return answer
+
+        monkeypatch.setattr(Scripts, "call", lossy)
+
+    return lose
+
+
+# --- links that are owed ----------------------------------------------------------------------------------------------
+
+
+def owe(frontier: SpreadFrontier, a: str, b: str) -> str:
+    """A page of a job has links to a slot that is away; returns the line that says so."""
+    start(frontier, "job", pages(a, 1))
+    frontier.close("job")
+    joined = frontier.jobs.list.join("job", [slot_of(b)])
+    frontier.jobs.open(joined, slot_of(b))
+    sent = Sent(joined.life, 0, frozenset(), frozenset({slot_of(b)}))
+    assert frontier.settle([Settlement(lease(frontier)[0], Outcome.DONE)], {"job": sent}).ended == ()
+    assert frontier.tend() == ()
+    (line,) = on_slot(frontier, a, lambda each: each.read_links("owed", timedelta(), 10))
+    return line
+
+
+def on_slot(frontier: SpreadFrontier, host: str, do: Callable[[Any], Any]) -> Any:
+    return frontier._slots.on(slot_of(host), do)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_links_that_are_noted_twice_are_owed_once(frontier: SpreadFrontier, lose_answers: Callable[..., None]) -> None:
+    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    lose_answers("note_links")
+    line = owe(frontier, a, b)
+    on_slot(frontier, a, lambda each: each.links_sent([line], again=True))
+    assert frontier.tend() == ("job",)
+
+
+def test_what_a_job_owes_is_counted_again(frontier: SpreadFrontier, servers: Servers) -> None:
+    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    line = owe(frontier, a, b)
+    name = line.split(" ")[0]
+    key = f"shoal.{slot_of(a):02d}:job:{name}"
+    assert servers.client("a").hincrby(key, "owing", 2) == 3
+    frontier.audit.recount("job")
+    assert servers.client("a").hget(key, "owing") == "1"
+    on_slot(frontier, a, lambda each: each.links_sent([line], again=True))
+    assert frontier.tend() == ("job",)
+
+
+# --- cancelled --------------------------------------------------------------------------------------------------------
+
+
+def test_a_cancelled_job_with_a_slot_that_nobody_opened_ends(frontier: SpreadFrontier, servers: Servers) -> None:
+    """Links were owed to it when it was away."""
+    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    start(frontier, "job", pages(a, 2))
+    with servers.away("b"):
+        found = frontier.admit("job", pages(b, 1), owing=True)
+        assert found.sent is not None
+        assert found.sent.owed == {slot_of(b)}
+        assert frontier.cancel("job") == (JobState.CANCELLED, False)
+    wait_until(lambda: not frontier.shards.troubles())
+    ended = [*frontier.tend(), *frontier.tend()]
+    assert ended == ["job"]
+    assert status_of(frontier, "job").state is JobState.CANCELLED
+    assert frontier.forget("job")
+
+
+def test_a_cancelled_job_ends_though_a_server_has_forgotten_it(frontier: SpreadFrontier, servers: Servers) -> None:
+    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    start(frontier, "job", [*pages(a, 2), *pages(b, 2)])
+    held = lease(frontier)
+    frontier.cancel("job")
+    life = frontier.jobs.list.lives(["job"])["job"].life
+    on_slot(frontier, b, lambda each: each.drop_name(f"job.{life}"))  # it came back empty
+    assert settle(frontier, held).late == 2
+    ended = [*frontier.tend(), *frontier.tend()]
+    assert ended == ["job"]
