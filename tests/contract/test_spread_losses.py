@@ -551,7 +551,7 @@ def test_a_grant_that_did_not_arrive_is_not_lost(frontier: SpreadFrontier, serve
     frontier.create("job", JobSpec(rate="unlimited", pages=50))
     frontier.admit("job", [*pages(a, 1), *pages(b, 1)])
     life = frontier.jobs.list.lives(["job"])["job"].life
-    frontier.jobs.list.allot("job", life, slot_of(a), 48)  # whoever was granted this has died
+    frontier.jobs.list.allot("job", life, slot_of(a), wanted=48)  # whoever was granted this has died
     frontier.admit("job", pages(b, 60, first=5))
     assert status_of(frontier, "job").counters.admitted == 50
 

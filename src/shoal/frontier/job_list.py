@@ -16,8 +16,9 @@ from typing import Any, cast
 import redis
 
 from shoal.core.model import JobState
+from shoal.errors import RedisUnavailable
 from shoal.frontier.scripts import Arg, Scripts, translated_errors
-from shoal.frontier.slot import Rest
+from shoal.frontier.slot import NO_SHARE, Rest, Share
 from shoal.frontier.slots import LIST, list_prefix
 from shoal.frontier.tag import name_of
 from shoal.frontier.wire import COUNTERS, ms, state_of
@@ -240,15 +241,26 @@ class JobList:
 
     # --- budgets of pages ----------------------------------------------------------------------------------------
 
-    def allot(self, job: str, life: str, slot: int, pages: int) -> tuple[int, int, bool]:
-        """More of the budget for a slot. (all that it may have, version of this, whether there is no more)"""
-        limit, version, dry = self._scripts.call("allot", [job, life, slot, pages])
+    def allot(
+        self, job: str, life: str, slot: int, share: Share = NO_SHARE, wanted: int = 0, back: int = 0
+    ) -> tuple[int, int, bool]:
+        """More of the budget for a slot that has this. (all that it may have, its version, is there no more?)
+
+        Pages that come back to it need no budget.
+        """
+        args: list[Arg] = [job, life, slot, wanted, share.used, back, share.pages, share.version]
+        limit, version, dry = self._scripts.call("allot", args)
+        if limit < 0:
+            raise RedisUnavailable("the control Redis was started anew: it is found out first what it has given out")
         return limit, version, bool(dry)
 
-    def note_share(self, job: str, life: str, slot: int, pages: int, version: int | None) -> bool:
-        """A slot has no more than this; False when it has got more meanwhile. No version: at least this."""
-        args: list[Arg] = [job, life, slot, pages, "" if version is None else version]
-        return bool(self._scripts.call("note_share", args))
+    def note_share(self, job: str, life: str, slot: int, pages: int, version: int) -> bool:
+        """A slot has no more than this, under this version; False when it has got more meanwhile."""
+        return bool(self._scripts.call("note_share", [job, life, slot, pages, version]))
+
+    def note_forgotten(self, job: str, life: str, slot: int, pages: int, known: int) -> None:
+        """A slot has this, and knows this version: the list may have forgotten what it knew."""
+        self._scripts.call("note_share", [job, life, slot, pages, "", known])
 
     def shares(self, job: str) -> dict[int, tuple[int, int]]:
         """Slot → (pages that it may have, version)"""

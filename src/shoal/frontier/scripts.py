@@ -34,6 +34,7 @@ PARTS = {
     "settle": ("settle/learning",),
     **dict.fromkeys(("create", "open_slot", "admit", "restore", "remember", "recall", "look_up"), ("some/seen",)),
     **dict.fromkeys(("borrow", "return_proxies"), ("some/scores",)),
+    **dict.fromkeys(("configure_job", "cut_share"), ("some/drop",)),
     **dict.fromkeys(("begin_end", "end_job"), ("some/ends",)),
 }
 """Long operations are cut into parts, and some operations share one; these stand before them."""

@@ -32,7 +32,21 @@ class Share:
 
     @property
     def left(self) -> int:
-        return max(0, self.pages - self.used)
+        """Less than nothing when it has used more, as pages were recalled or came back."""
+        return self.pages - self.used
+
+
+NO_SHARE = Share(0, 0, -1)
+"""Nobody has asked the slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What a slot has under a new budget."""
+
+    pages: int
+    dropped: int
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +127,18 @@ class SlotFrontier(Frontier):
         """New limits for a job."""
         self._scripts.call("configure_job", [name, *fields])
 
-    def share(self, name: str, pages: Arg = "", version: int = 0) -> Share | None:
-        """What the job may have here, after it was set under this version; `-`: no more than it has used."""
-        found = self._scripts.call("share", [name, pages, version])
+    def share(self, name: str, pages: Arg = "", version: int = 0, back: int = 0) -> Share | None:
+        """What the job may have here, after it was set under this version; `-`: just what it has used.
+
+        Of these, so many come back, and are not let in.
+        """
+        found = self._scripts.call("share", [name, pages, version, back])
         return Share(*map(int, found)) if found else None
+
+    def cut_share(self, name: str, version: int, cut: int) -> Cut | None:
+        """The job has what it has used, less so many that wait and are dropped; None when it is unknown."""
+        found = self._scripts.call("cut_share", [name, version, cut])
+        return Cut(*map(int, found)) if found else None
 
     def drop_name(self, name: str) -> None:
         """Everything of a life of a job goes, its leases too."""

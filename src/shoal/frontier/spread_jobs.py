@@ -29,6 +29,8 @@ LOOK_S = 0.5
 """This often a process sums up the bytes of a job that has a budget of them."""
 KNOWN_S = 1.0
 """So long a process takes for true what it has read of a job."""
+MOST_CUTS = 3
+"""Looks at what a smaller budget leaves out."""
 MOST_TRIES = 50
 """Of bringing something to a job that others are about to end, again and again."""
 
@@ -56,24 +58,35 @@ class SpreadJobs:
 
     # --- something comes -----------------------------------------------------------------------------------------
 
-    def bring(self, joined: Joined, slot: int, do: Callable[[SlotFrontier, str], T], unknown: T) -> tuple[Joined, T]:
+    def bring(
+        self,
+        joined: Joined,
+        slot: int,
+        do: Callable[[SlotFrontier, str], T],
+        unknown: T,
+        before: Callable[[Joined], bool] = lambda _: True,
+    ) -> tuple[Joined, T]:
         """Do something in a slot that may bring requests to a job; it is made known there, and goes on, if need be.
 
-        `do` gets the slot and the job's name in it; it answers `unknown` when the slot does not know the job. Returns
-        the job as it is now, which may have come to its end, and the last answer.
+        `do` gets the slot and the job's name in it; it answers `unknown` when the slot does not know the job. So does
+        `before`, which asks others, too, with False. Returns the job as it is now, which may have come to its end, and
+        the last answer.
         """
         for _ in range(MOST_TRIES):
             if joined.state is None or joined.over:
                 return joined, unknown
-            name = joined.name
+            name, answer = joined.name, unknown
             try:
-                answer = self._slots.on(slot, lambda each, name=name: do(each, name))
+                if before(joined):
+                    answer = self._slots.on(slot, lambda each, name=name: do(each, name))
             except Sealed:
                 joined = self.ends.go_on(joined, slot)
                 continue
             if answer != unknown:
                 return joined, answer
             joined = self.list.join(joined.job, [slot], from_pages=True)  # if not, that was written down before
+            if joined.recalls:
+                return joined, unknown  # it takes nothing before it knows what is stored
             if joined.state is not None and not joined.over:
                 self.open(joined, slot)
         raise RedisUnavailable(f"job {joined.job} could not be brought to slot {slot}; try again")
@@ -112,17 +125,15 @@ class SpreadJobs:
                 away[slot] = exc
                 continue
             report += part
-        return replace(report, state=joined.state), joined, away
+        return replace(report, state=None if joined.recalls else joined.state), joined, away
 
     def _admit(self, joined: Joined, slot: int, triples: Sequence[Triple]) -> tuple[Joined, AdmitReport]:
-        wanted = sum(1 for each in triples if each[1]) if joined.pages else 0
+        wanted = sum(1 for each in triples if each[1])
 
-        def let_in(each: SlotFrontier, name: str) -> AdmitReport:
-            if wanted and not self._shares.top_up(joined.job, parse_name(name)[1], slot, wanted):
-                return AdmitReport(None)
-            return each.let_in(name, triples)
+        def top_up(now: Joined) -> bool:
+            return not wanted or not now.pages or self._shares.top_up(now.job, now.life, slot, wanted)
 
-        return self.bring(joined, slot, let_in, AdmitReport(None))
+        return self.bring(joined, slot, lambda each, name: each.let_in(name, triples), AdmitReport(None), top_up)
 
     def replay(self, job: str, token: str, dead: Mapping[int, Sequence[tuple[Request, str]]]) -> JobState | None:
         """Dead requests are tried again, as far as their servers are there; then raises RedisUnavailable."""
@@ -130,10 +141,15 @@ class SpreadJobs:
         if not joined.takes:
             return None if joined.recalls else joined.state
         for slot, some in dead.items():
+
+            def again(each: SlotFrontier, name: str, some: Sequence[tuple[Request, str]] = some) -> str:
+                return each.try_again(name, token, some)
+
+            def cover(now: Joined, slot: int = slot, back: int = len(some)) -> bool:
+                return not now.pages or self._shares.cover(now.job, now.life, slot, back)
+
             try:
-                joined, _ = self.bring(
-                    joined, slot, lambda each, name, some=some: each.try_again(name, token, some), ""
-                )
+                joined, _ = self.bring(joined, slot, again, "", cover)
             except RedisUnavailable as exc:
                 problem = exc
         if problem and joined.takes:
@@ -155,33 +171,41 @@ class SpreadJobs:
         facts = self.list.facts(job)
         if facts is None:
             return
-        self._bytes.pop(facts.name, None)
-        slots, excess = self.list.slots_of(job), 0
-        if facts.pages:
-            used = self._slots.each_there(slots, lambda each: each.share(facts.name))
-            excess = max(0, sum(share.used for share in used.values() if share) - self._left_of(facts))
-        for slot in slots:
-            with suppress(RedisUnavailable):  # it is told when it is back
-                excess -= self.configure_slot(facts, slot, excess)
+        self._bytes.pop(job, None)
+        slots, excess = self.list.slots_of(job), self.excess(facts)
+        for _ in range(MOST_CUTS):
+            for slot in slots:
+                try:
+                    excess -= self.configure_slot(facts, slot, excess)
+                except RedisUnavailable:  # it is told when it is back; nobody knows what it has done
+                    excess = self.excess(facts)
+            excess = self.excess(facts)
+            if not excess:  # else something came before its slot had heard of it
+                break
 
-    def _left_of(self, facts: Facts) -> int:
-        """Pages of the budget that slots may have: a restored job has used some before."""
+    def excess(self, facts: Facts) -> int:
+        """Pages that the job has used beyond its budget, in slots that are there."""
+        if not facts.pages:
+            return 0
         (status,) = self._register.statuses([facts.job])
-        if status is None:
-            return facts.pages
-        sums = status.counters
-        return facts.pages - (sums.admitted - sums.dead - sums.dropped - status.redirects)
+        sums, before = status and status.counters, 0
+        if status and sums:  # a restored job has used some before
+            before = sums.admitted - sums.dead - sums.dropped - status.redirects
+        return self._shares.excess(facts, self.list.slots_of(facts.job), before)
 
     def configure_slot(self, facts: Facts, slot: int, excess: int) -> int:
         """Returns how many requests are dropped there."""
-        cut = min(excess, self._queued(facts.name, slot)) if excess else 0
-        given = [*facts.limits, "limits", facts.version, *self._shares.set_anew(facts, slot, cut)]
+        dropped = self._shares.set_anew(facts, slot, excess)
+        given: list[Arg] = [*facts.limits, "limits", facts.version]
+        if not facts.pages:
+            given += ("pages", 0, "share", "")
         self._slots.on(slot, lambda each: each.configure_slot(facts.name, given))
-        return cut
+        return dropped
 
-    def _queued(self, name: str, slot: int) -> int:
-        raw, _ = self.view.raw([(name, slot)])
-        return int(raw[name, slot][0].get("queued", 0)) if (name, slot) in raw else 0
+    def note_used(self, joined: Joined, slot: int) -> None:
+        """Stored pages were recalled there: they are of the budget."""
+        if joined.pages:
+            self._shares.cover(joined.job, joined.life, slot)
 
     def follow(self, job: str, state: JobState | None) -> None:
         """All slots that are there are told the job's state."""
@@ -203,7 +227,7 @@ class SpreadJobs:
             remember(self._summed_at, job, now)
             status, parts = self._register.statuses([job])[0], self.view.statuses([job])[job]
             if status and sum(part.counters.received for part in (status, *parts)) >= most:
-                name = name_of(job, self.list.lives([job])[job].life)
+                name = name_of(job, self.list.lives([job]).get(job, NOTHING).life)
                 slots = self.list.slots_of(job)
                 self._slots.each_there(slots, lambda each, name=name: each.spend_all(name, "over_bytes"))
                 spent.append(job)

@@ -83,7 +83,7 @@ class SpreadKeeper:
         if here != facts.state and values.get("state") != SEALED:
             self._slots.on(slot, lambda each: each.follow_state(facts.name, facts.state), patience_s=0)
         if values.get("limits", "0") != str(facts.version):
-            self._jobs.configure_slot(facts, slot, 0)
+            self._jobs.configure_slot(facts, slot, self._jobs.excess(facts))
 
     def _drop_strangers(self) -> None:
         """Earlier lives of jobs: they are nobody's, and have been for a while."""

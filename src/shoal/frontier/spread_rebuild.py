@@ -161,6 +161,7 @@ class SpreadRebuild(Rebuild):
             self.jobs.open(joined, slot)
             name = joined.name
             new += self._rebuilds.on(slot, lambda each, name=name, some=some: each.recall(name, some))
+            self.jobs.note_used(joined, slot)
         self.jobs.list.note_recalled(job, new)
         return new
 

@@ -11,8 +11,8 @@ if not j[1] or (j[15] and is_recalling(j[15])) then return { '', 0, 0, 0, 0 } en
 if j[2] or j[1] == 'cancelled' or j[1] == 'sealed' then return { j[1], 0, 0, 0, 0 } end
 
 local function number(i) return tonumber(j[i]) or 0 end
--- A slot has a share of the job's budget, which may be nothing.
-local budget = (number(3) > 0 or (j[17] and j[17] ~= '')) and number(3) - (number(4) - number(5) - number(6) - number(10)) or NEVER
+local budget = number(3) > 0 and number(3) - (number(4) - number(5) - number(6) - number(10)) or NEVER
+if j[17] and j[17] ~= '' then budget = number(3) - number(4) end -- a slot has a share of the job's, see `share`
 local seen, base, split = number(7), number(8), number(9)
 
 local function split_one()

@@ -27,31 +27,6 @@ local function move_to(queue)
   if j[7] then redis.call('HSET', job_key(job), 'half', half_of(queue)) end
 end
 
--- What waits beyond a smaller page budget is dropped, the last that came first.
-local function drop(excess)
-  local dropped = 0
-  local by_host = (tonumber(redis.call('HGET', job_key(job), 'host_pages')) or 0) > 0
-  for _, list in ipairs({ ready_key(job), lag_key(job), render_key(job) }) do
-    local first = list == render_key(job) and RENDER or 0
-    for _, host in ipairs(redis.call('ZRANGE', list, 0, -1)) do
-      if dropped >= excess then break end
-      local before = dropped
-      for level = first + 2, first, -1 do
-        local gone = redis.call('RPOP', queue_key(job, host, level), math.max(0, excess - dropped))
-        dropped = dropped + (gone and #gone or 0)
-      end
-      add_place(job, first, 'queued', before - dropped)
-      if by_host then redis.call('HINCRBY', spend_key(job), 'p ' .. host, before - dropped) end
-      local left = redis.call('EXISTS', queue_key(job, host, first), queue_key(job, host, first + 1),
-        queue_key(job, host, first + 2))
-      if left == 0 then redis.call('ZREM', list, host) end
-    end
-  end
-  add(job, 'dropped', dropped)
-  if dropped > 0 then redis.call('HINCRBY', reasons_key(job), 'filtered:over_budget', dropped) end
-  write_sums()
-end
-
 -- Under new limits every host may be asked at once, also by those who waited for this job's turn; whoever cannot be
 -- served yet says so at the next lease. Of very many hosts, the first are looked at, and others look again by themselves.
 local LOOK_AT = 1000
@@ -79,12 +54,11 @@ if queue ~= j[2] then move_to(queue) end
 wake_hosts()
 set_deadline()
 redis.call('HDEL', job_key(job), 'spent')
-local b = redis.call('HMGET', job_key(job), 'pages', 'admitted', 'dead', 'dropped', 'redirects', 'ended',
-  'share')
+local b = redis.call('HMGET', job_key(job), 'pages', 'admitted', 'dead', 'dropped', 'redirects', 'ended')
 local pages = tonumber(b[1]) or 0
-if (pages > 0 or (b[7] and b[7] ~= '')) and not b[6] then
+if pages > 0 and not b[6] and not IN_SLOT then -- a slot has a share, see cut_share
   local counted = (tonumber(b[2]) or 0) - (tonumber(b[3]) or 0) - (tonumber(b[4]) or 0) - (tonumber(b[5]) or 0)
-  if counted > pages then drop(counted - pages) end
+  if counted > pages then drop_last(job, counted - pages) end
 end
 tell(job, 'changed', j[1])
 local ended = #finish_moves(touched)
