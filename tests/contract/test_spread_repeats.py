@@ -17,7 +17,7 @@ from shoal.frontier.scripts import Scripts, connect
 from shoal.frontier.shards import Shards
 from shoal.frontier.slots import slot_of
 from shoal.frontier.spread import SpreadFrontier
-from tests.contract.frontier_calls import lease, pages, settle, start, status_of
+from tests.contract.frontier_calls import counters, lease, pages, settle, start, state, status_of
 from tests.shards import Servers, running_shards
 from tests.waiting import wait_until
 
@@ -136,3 +136,101 @@ def test_a_cancelled_job_ends_though_a_server_has_forgotten_it(frontier: SpreadF
     assert settle(frontier, held).late == 2
     ended = [*frontier.tend(), *frontier.tend()]
     assert ended == ["job"]
+
+
+# --- the control Redis, at the wrong moment ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["note_start", "current"])
+def test_leases_are_given_back_whenever_the_list_does_not_answer(frontier: SpreadFrontier, when: str) -> None:
+    start(frontier, "job", pages(host_on(frontier, "a"), 5))
+
+    def away(*_: object) -> object:
+        raise RedisUnavailable("Redis did not answer")
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(RedisUnavailable):
+        patch.setattr(frontier.jobs.list if when == "note_start" else frontier.jobs, when, away)
+        lease(frontier)
+    assert counters(frontier, "job").leased == 0
+    assert len(lease(frontier)) == 5
+
+
+def test_leases_are_kept_although_nobody_can_tell_whether_another_job_has_ended(frontier: SpreadFrontier) -> None:
+    start(frontier, "job", pages(host_on(frontier, "a"), 5))
+
+    def away(*_: object) -> object:
+        raise RedisUnavailable("Redis did not answer")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shoal.frontier.spread_lease.Leasing.ended", away)
+        assert len(lease(frontier)) == 5
+
+
+def test_a_job_that_ends_while_it_is_looked_at_has_all_its_sums(frontier: SpreadFrontier) -> None:
+    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    start(frontier, "job", [*pages(a, 2), *pages(b, 2)])
+    frontier.close("job")
+    held, lives = lease(frontier), frontier.jobs.list.lives
+
+    def ends(jobs: Any) -> Any:
+        patch.undo()
+        assert settle(frontier, held).ended == ("job",)
+        return lives(jobs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frontier.jobs.list, "lives", ends)
+        status = status_of(frontier, "job")
+    assert status.counters.done == 4
+    assert status.state is JobState.FINISHED
+    assert state(frontier, "job") is JobState.FINISHED
+
+
+# --- the time of a job ------------------------------------------------------------------------------------------------
+
+
+def set_back(servers: Servers, frontier: SpreadFrontier, host: str, seconds: int) -> None:
+    """As if a job had begun so long ago, in the list and in the slot of this host."""
+    facts = frontier.jobs.list.facts("job")
+    assert facts is not None
+    places = [
+        (servers.client("control"), "shoal.jobs:job:job"),
+        (servers.client(frontier.shards.table()[slot_of(host)]), f"shoal.{slot_of(host):02d}:job:{facts.name}"),
+    ]
+    for client, key in places:
+        for moment in ("started", "deadline"):
+            if at := client.hget(key, moment):
+                client.hset(key, moment, int(str(at)) - 1000 * seconds)
+
+
+def test_the_time_of_a_pause_does_not_count_for_a_server_that_was_away(
+    frontier: SpreadFrontier, servers: Servers
+) -> None:
+    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    start(frontier, "job", [*pages(a, 1), *pages(b, 5)], seconds=100)
+    settle(frontier, lease(frontier, 1))
+    set_back(servers, frontier, b, 150)
+    with servers.away("b"):
+        frontier.pause("job")
+        control = servers.client("control")
+        paused = int(str(control.hget("shoal.jobs:job:job", "paused")))
+        control.hset("shoal.jobs:job:job", "paused", paused - 130_000)
+        frontier.resume("job")
+    wait_until(lambda: not frontier.shards.troubles())
+    found = [one for _ in range(3) for one in lease(frontier)]
+    assert counters(frontier, "job").dropped == 0
+    assert len([one for one in found if one.request.url.host == b]) >= 4
+
+
+def test_the_time_of_a_job_runs_where_it_was_not_told(frontier: SpreadFrontier, servers: Servers) -> None:
+    """A server was away when the job began."""
+    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    start(frontier, "job", [*pages(a, 3), *pages(b, 3)], seconds=100)
+    frontier.close("job")
+    with servers.away("b"):
+        settle(frontier, lease(frontier))
+    wait_until(lambda: not frontier.shards.troubles())
+    frontier.tend()
+    set_back(servers, frontier, b, 150)
+    assert lease(frontier) == ()
+    assert status_of(frontier, "job").reasons["filtered:over_seconds"] == 3
+    assert state(frontier, "job") is JobState.FINISHED

@@ -60,9 +60,11 @@ class Standing:
     limits: str
     """Version of its limits."""
     ended: bool
+    time: str
+    """Its first lease and its pauses; '' before that."""
 
 
-NOTHING = Standing("", "", "", True)
+NOTHING = Standing("", "", "", True, "")
 """Of a job that is unknown; no name has this life."""
 
 
@@ -79,6 +81,8 @@ class Facts:
     expected: int
     pages: int
     elapsed_ms: int | None
+    time: str
+    """Of which that was computed: its first lease and its pauses; '' before that."""
     limits: list[Arg]
     """Pairs."""
     version: int
@@ -89,6 +93,10 @@ class Facts:
     @property
     def name(self) -> str:
         return name_of(self.job, self.life)
+
+    def limit(self, name: str) -> Arg:
+        """One of its limits; 0 when it has none."""
+        return dict(zip(self.limits[::2], self.limits[1::2], strict=True))[name] or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +156,7 @@ class JobList:
             int(values["expected"] or 0),
             int(values["pages"] or 0),
             elapsed,
+            _time_of(values["started"], values["rested"]),
             limits,
             int(values["limits"] or 0),
             values["rebuild"] is not None,
@@ -158,11 +167,11 @@ class JobList:
         with translated_errors("jobs"):
             pipeline = self._client.pipeline(transaction=False)
             for job in jobs:
-                pipeline.hmget(f"{self._prefix}:job:{job}", ["life", "state", "limits", "ended"])
+                pipeline.hmget(f"{self._prefix}:job:{job}", ["life", "state", "limits", "ended", "started", "rested"])
             found = cast("list[list[str | None]]", pipeline.execute()) if jobs else []
         return {
-            job: Standing(life, state or "", limits or "0", ended is not None)
-            for job, (life, state, limits, ended) in zip(jobs, found, strict=True)
+            job: Standing(life, state or "", limits or "0", ended is not None, _time_of(started, rested))
+            for job, (life, state, limits, ended, started, rested) in zip(jobs, found, strict=True)
             if life is not None
         }
 
@@ -195,10 +204,15 @@ class JobList:
             at = str(seconds * 1000 + micros // 1000)
             return bool(self._client.hsetnx(f"{self._prefix}:job:{job}", "started", at))
 
-    def note_recalled(self, job: str, rows: int) -> None:
-        """So many stored rows were found again."""
+    def note_recalled(self, job: str, rows: int, first_ms: int = 0) -> None:
+        """So many stored rows were found again; the first was asked for then, on the clock of some worker."""
+        seconds, micros = self._time()
+        key, now = f"{self._prefix}:job:{job}", seconds * 1000 + micros // 1000
         with translated_errors("recall"):
-            self._client.hincrby(f"{self._prefix}:job:{job}", "recalled", rows)
+            self._client.hincrby(key, "recalled", rows)
+            if first_ms:
+                created = int(self._client.hget(key, "created") or 0)
+                self._client.hsetnx(key, "started", str(min(max(first_ms, created), now)))
 
     def next_limits(self, job: str) -> None:
         """Its limits have changed: slots that were away have older ones."""
@@ -298,3 +312,7 @@ class JobList:
     def give_up_end(self, job: str, token: str) -> None:
         """The job is not ended under this token."""
         self._scripts.call("go_on", [job, token])
+
+
+def _time_of(started: str | None, rested: str | None) -> str:
+    return f"{started} {rested or 0}" if started else ""

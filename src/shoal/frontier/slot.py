@@ -115,9 +115,9 @@ class SlotFrontier(Frontier):
         """Go on, if it was sealed under this token; returns the one under which it is sealed now."""
         return str(self._scripts.call("unseal", [name, token]))
 
-    def start_slot(self, name: str, elapsed_ms: int) -> None:
-        """The job's first lease was so long ago, elsewhere."""
-        self._scripts.call("start_slot", [name, elapsed_ms])
+    def start_slot(self, name: str, elapsed_ms: int, time: str) -> None:
+        """The job's first lease was so long ago, without pauses; `time` is what the list has of these."""
+        self._scripts.call("start_slot", [name, elapsed_ms, time])
 
     def spend_all(self, name: str, reason: str) -> None:
         """The job has used up what it may, over all slots."""

@@ -307,6 +307,11 @@ class SpreadFrontier(Frontier):
     def statuses(self, jobs: Sequence[str]) -> list[JobStatus | None]:
         whole = super().statuses(jobs)
         parts = self.jobs.view.statuses([status.job for status in whole if status])
+        # One that has come to its end meanwhile has its sums in the list by now.
+        torn = [each.job for each in whole if each and each.ended_ms is None and not parts[each.job]]
+        if torn:
+            anew = dict(zip(torn, super().statuses(torn), strict=True))
+            whole = [anew.get(each.job, each) if each else None for each in whole]
         troubles = self.shards.troubles()
         return [self._status(status, parts[status.job], troubles) if status else None for status in whole]
 

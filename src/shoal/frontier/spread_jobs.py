@@ -99,7 +99,7 @@ class SpreadJobs:
         self.open_slot(facts, slot)
 
     def open_slot(self, facts: Facts, slot: int) -> None:
-        given: list[Arg] = [*facts.limits, "limits", facts.version]
+        given: list[Arg] = [*facts.limits, "limits", facts.version, "time", facts.time]
         if facts.pages:
             given += ("pages", 0, "share", 0)
         expected = facts.expected // 4
@@ -211,11 +211,34 @@ class SpreadJobs:
         """All slots that are there are told the job's state."""
         if state is None:
             return
-        lives = self.list.lives([job])
-        if job in lives:
-            name = name_of(job, lives[job].life)
-            slots = self.list.slots_of(job)
-            self._slots.each_there(slots, lambda each: each.follow_state(name, state.value))
+        facts = self.list.facts(job)
+        if facts is None:
+            return
+        for slot in self.list.slots_of(job):
+            with suppress(RedisUnavailable):  # it is told when it is back
+                self._slots.on(slot, lambda each: each.follow_state(facts.name, state.value), patience_s=0)
+                self.set_time(facts, slot)
+
+    def set_time(self, facts: Facts, slot: int) -> None:
+        """The job's time runs there as it does as a whole."""
+        elapsed = facts.elapsed_ms
+        if elapsed is not None:
+            self._slots.on(slot, lambda each: each.start_slot(facts.name, elapsed, facts.time), patience_s=0)
+
+    def check_seconds(self, names: Iterable[str]) -> None:
+        """Slots say that these have no time left, or nothing at all: the list knows."""
+        for name in set(names):
+            facts = self.list.facts(parse_name(name)[0])
+            seconds = float(facts.limit("seconds")) if facts else 0
+            if facts is None or facts.name != name or not seconds or facts.elapsed_ms is None:
+                continue
+            slots = self.list.slots_of(facts.job)
+            if facts.elapsed_ms >= seconds * 1000:
+                self._slots.each_there(slots, lambda each, name=name: each.spend_all(name, "over_seconds"))
+                continue
+            for slot in slots:
+                with suppress(RedisUnavailable):
+                    self.set_time(facts, slot)
 
     def check_bytes(self, jobs: Iterable[str]) -> list[str]:
         """Those that have used up their bytes, over all their slots, get no more requests; returns these."""
@@ -237,8 +260,7 @@ class SpreadJobs:
         known = self._bytes.get(job)
         if known is None or time.monotonic() - known[1] > KNOWN_S:
             facts = self.list.facts(job)
-            most = dict(zip(facts.limits[::2], facts.limits[1::2], strict=True))["bytes"] if facts else 0
-            known = int(most or 0), time.monotonic()
+            known = int(facts.limit("bytes") if facts else 0), time.monotonic()
             remember(self._bytes, job, known)
         return known[0]
 
@@ -275,7 +297,8 @@ class SpreadJobs:
             if len(self._begun) >= MOST_KNOWN:
                 self._begun.clear()
             job, _ = parse_name(name)
-            if self.list.note_start(job):
-                slots = self.list.slots_of(job)
-                self._slots.each_there(slots, lambda each, name=name: each.start_slot(name, 0))
+            if self.list.note_start(job) and (facts := self.list.facts(job)):
+                for slot in self.list.slots_of(job):
+                    with suppress(RedisUnavailable):  # it is told when it is back
+                        self.set_time(facts, slot)
             self._begun.add(name)

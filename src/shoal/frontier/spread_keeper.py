@@ -66,7 +66,8 @@ class SpreadKeeper:
         changed = False
         for slot, values in parts.items():
             here = values.get("was") if values.get("state") == SEALED else values.get("state")
-            if here == standing.state and values.get("limits", "0") == standing.limits:
+            told = (here, values.get("limits", "0"), values.get("time", ""))
+            if told == (standing.state, standing.limits, standing.time):
                 continue
             facts = self._list.facts(job)
             if facts is None or facts.ended:
@@ -84,6 +85,7 @@ class SpreadKeeper:
             self._slots.on(slot, lambda each: each.follow_state(facts.name, facts.state), patience_s=0)
         if values.get("limits", "0") != str(facts.version):
             self._jobs.configure_slot(facts, slot, self._jobs.excess(facts))
+        self._jobs.set_time(facts, slot)
 
     def _drop_strangers(self) -> None:
         """Earlier lives of jobs: they are nobody's, and have been for a while."""

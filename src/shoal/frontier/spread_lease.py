@@ -75,8 +75,12 @@ class Leasing:
         order = _Order(queues, limit, lease_for, most, unproven)
         waits = {slot: min(glance.waits.values(), default=None) for slot, glance in glances.items()}
         batches = self._lease_in_turn(order, _in_turn(glances, queues))
-        order.taken = self._of_living(order.taken)
-        self._jobs.note_starts(order.taken)
+        try:
+            order.taken = self._of_living(order.taken)
+            self._jobs.note_starts(order.taken)
+        except RedisUnavailable:
+            self._give_back(order.taken)  # nobody can tell whose they are
+            raise
         if refused := self._suspects.refused(order.taken, lease_for):
             order.taken = [lease for lease in order.taken if lease not in refused]
             self._give_back(refused)
@@ -87,7 +91,7 @@ class Leasing:
             tuple(replace(lease, job=parse_name(lease.job)[0]) for lease in order.taken),
             next_due,
             sum(glance.expired for glance in glances.values()),
-            self.ended(job for batch in batches.values() for job in batch.ended),
+            self._ended_by(batches.values()),
             " ".join(sorted(set(self._runs.values()))),
             trusted=all(batch.trusted for batch in batches.values()),
         )
@@ -113,11 +117,7 @@ class Leasing:
     def _of_living(self, taken: list[Lease]) -> list[Lease]:
         """Those of the present lives of jobs that run; a slot that was away may give others."""
         names = {lease.job for lease in taken}
-        try:
-            states = self._jobs.current(names)
-        except RedisUnavailable:
-            self._give_back(taken)  # nobody can tell
-            raise
+        states = self._jobs.current(names)
         if all(states.get(name) == JobState.RUNNING for name in names):
             return taken
         others = [lease for lease in taken if states.get(lease.job) != JobState.RUNNING]
@@ -131,6 +131,13 @@ class Leasing:
         for slot, some in by_slot(leases, lambda each: of_group(each.group)).items():
             with suppress(RedisUnavailable):  # else they run out
                 self._slots.on(slot, lambda each, some=some: each.release(some), patience_s=0)
+
+    def _ended_by(self, batches: Iterable[LeaseBatch]) -> tuple[str, ...]:
+        with suppress(RedisUnavailable):  # else the end is found by who keeps house
+            names = [name for batch in batches for name in batch.ended]
+            self._jobs.check_seconds(names)
+            return self.ended(names)
+        return ()
 
     def ended(self, quiet: Iterable[str]) -> tuple[str, ...]:
         """Those of the jobs of which a slot has nothing left that have come to their end by this."""

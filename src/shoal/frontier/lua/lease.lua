@@ -6,7 +6,7 @@
 -- ARGV[7..] pairs: queue, requests from it at most; the most urgent queue first
 -- returns {group (-1 = the server was started anew, and nobody has looked),
 --   ms until more is due (0 = at once, -1 = nothing waits), expired leases,
---   {job that ended by this call, …}, {'queue mark rate parallel source count', …}, {record, …}, run of the server}
+--   {job that ended by this call, or in a slot has nothing left or no time, …}, {'queue mark rate parallel source count', …}, {record, …}, run of the server}
 --
 -- For each queue: the due tenants by their turn (virtual time, so that shares follow weights), of each its due jobs by
 -- theirs, of each job its ready hosts, of each host as many entries as its rate, its cap and the batch allow. A host
@@ -317,6 +317,7 @@ write_sums()
 for job in pairs(touched) do
   if shrunk[job] and ends_now(job) then ended[#ended + 1] = job else refresh_due(job) end
 end
+for _, job in ipairs(out_of_time) do ended[#ended + 1] = job end
 for i = 7, #ARGV, 2 do
   if served[ARGV[i]] or #records >= limit then soonest(ARGV[i]) end
 end

@@ -38,9 +38,17 @@ local function drop_host(place, reason)
 end
 
 -- A job that has used up its bytes or its time: what waits is dropped.
+-- Of a slot, only the list of jobs knows the job's time for sure: it is asked, and the job waits.
+local out_of_time = {}
 local function job_spent(j)
   local reason = over_budget(j)
   if not reason then return false end
+  if IN_SLOT and reason == 'over_seconds' then
+    redis.call('HDEL', job_key(j.name), 'deadline', 'time')
+    out_of_time[#out_of_time + 1] = j.name
+    touched[j.name] = true
+    return true
+  end
   write_sums()
   write_waits()
   local dropped = drop_waiting(j.name)
