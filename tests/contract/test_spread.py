@@ -254,6 +254,36 @@ def test_hosts_of_all_slots_are_sampled(frontier: SpreadFrontier, watch: SpreadW
     assert all(host.waiting == 2 for host in found.hosts)
 
 
+def test_how_full_it_is_takes_one_question_to_each_server(
+    frontier: SpreadFrontier, watch: SpreadWatch, three: Servers
+) -> None:
+    start(frontier, "job", many(40, 2))
+    held = lease(frontier, 10)
+    settle(frontier, held[:4], Outcome.RETRY, delay=MINUTE)
+    clients = [three.client(name) for name in ("a", "b", "control")]
+    watch.load()
+    before = [client.info("stats")["total_commands_processed"] for client in clients]  # pyright: ignore[reportUnknownMemberType]
+    load = watch.load()
+    asked = [
+        client.info("stats")["total_commands_processed"] - first  # pyright: ignore[reportUnknownMemberType]
+        for client, first in zip(clients, before, strict=True)
+    ]
+    assert load.urls == 80
+    assert load.memory > 0
+    assert asked[:2] == [8 * len(ALL_QUEUES) + 2] * 2
+    assert asked[2] <= 3
+
+
+def test_the_clock_of_a_worker_does_not_matter(frontier: SpreadFrontier, monkeypatch: pytest.MonkeyPatch) -> None:
+    start(frontier, "job", many(4))
+    settle(frontier, lease(frontier, 1))
+    assert lease(frontier)
+    rate = status_of(frontier, "job").rate
+    monkeypatch.setattr("time.time_ns", lambda: 4_000_000_000_000_000_000)
+    assert frontier.glance(ALL_QUEUES).expired == 0
+    assert status_of(frontier, "job").rate == pytest.approx(rate, rel=0.5)
+
+
 # --- a server is away -------------------------------------------------------------------------------------------------
 
 

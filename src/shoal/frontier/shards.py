@@ -262,10 +262,6 @@ class Faces(Generic[Face]):
                 shard.answered()
                 return answer
 
-    def each(self, slots: Iterable[int], do: Callable[[Face], T]) -> dict[int, T]:
-        """Ask several slots; raises RedisUnavailable when one is away."""
-        return {slot: self.on(slot, do) for slot in slots}
-
     def each_there(self, slots: Iterable[int], do: Callable[[Face], T]) -> dict[int, T]:
         """Ask several slots, as far as their servers are there."""
         found: dict[int, T] = {}

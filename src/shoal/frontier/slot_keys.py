@@ -41,10 +41,10 @@ class SlotKeys:
         """Is the slot here?"""
         return f"{self._prefix}:slot"
 
-    def ask_for_work(self, pipeline: Any, queues: Sequence[str], now_ms: int) -> None:
-        """Its mark, leases that have run out, and the first that is due in each queue."""
+    def ask_for_work(self, pipeline: Any, queues: Sequence[str]) -> None:
+        """Its mark, the lease that runs out first, and the first that is due in each queue."""
         pipeline.get(self.mark)
-        pipeline.zcount(f"{self._prefix}:leases", "-inf", now_ms)
+        pipeline.zrange(f"{self._prefix}:leases", 0, 0, withscores=True)
         for queue in queues:
             pipeline.zrange(f"{self._prefix}:due:{queue}", 0, 0, withscores=True)
 
@@ -59,6 +59,11 @@ class SlotKeys:
         """Its mark, and the names of the jobs that it knows."""
         pipeline.get(self.mark)
         pipeline.smembers(f"{self._prefix}:jobs")
+
+    def ask_for_load(self, pipeline: Any, queues: Sequence[str]) -> None:
+        """All that is to be done in each queue."""
+        for queue in queues:
+            pipeline.hmget(f"{self._prefix}:depth:{queue}", ["queued", "delayed", "leased"])
 
     def ask_for_depth(self, pipeline: Any, queues: Sequence[str]) -> None:
         """What waits in each queue."""

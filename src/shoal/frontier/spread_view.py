@@ -7,7 +7,6 @@ One pipeline for each server; servers that are away are left out, and slots that
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import cast
@@ -25,8 +24,8 @@ from shoal.frontier.slots import SLOTS
 from shoal.frontier.tag import name_of
 from shoal.frontier.wire import Glance, read_status, wait_of
 
-Raw = tuple[dict[str, str], dict[str, str], list[tuple[str, float]]]
-"""A job's hash, its reasons and its slowest hosts."""
+Raw = tuple[dict[str, str], dict[str, str], list[tuple[str, float]], int]
+"""A job's hash, its reasons and its slowest hosts, and when that was, in ms on the clock of its server."""
 
 
 class SpreadView:
@@ -56,21 +55,20 @@ class SpreadView:
     def _glance(self, name: str, slots: Sequence[int], queues: Sequence[str], moved: list[int]) -> dict[int, Glance]:
         """Slots that have moved are noted: from now on, it is known where they are."""
         client = self._shards.present(name)
-        now = time.time_ns() // 1_000_000
         with translated_errors("glance"):
             pipeline = client.pipeline(transaction=False)
             for slot in slots:
-                self._keys[slot].ask_for_work(pipeline, queues, now)
+                self._keys[slot].ask_for_work(pipeline, queues)
             pipeline.time()
             *found, (seconds, micros) = pipeline.execute()
         answers, now = iter(found), seconds * 1000 + micros // 1000
         glances: dict[int, Glance] = {}
         for slot in slots:
-            where, expired = next(answers), next(answers)
+            where, lease = next(answers), next(answers)
             firsts = {queue: next(answers) for queue in queues}
             waits = {queue: wait_of(max(0, round(first[0][1] - now))) for queue, first in firsts.items() if first}
             if where == HERE:
-                glances[slot] = Glance(expired, waits)
+                glances[slot] = Glance(int(bool(lease) and lease[0][1] <= now), waits)
             elif where and where.startswith("moved "):
                 self._shards.follow(slot, Elsewhere(where))
                 moved.append(slot)
@@ -86,21 +84,20 @@ class SpreadView:
         pairs = [(names[job], slot) for job in names for slot in members[job]]
         raw, away = self.raw(pairs)
         found: dict[str, list[JobStatus]] = {job: [] for job in jobs}
-        now = time.time_ns() // 1_000_000
         for job, name in names.items():
             for slot in members[job]:
-                found[job] += self._part(job, (name, slot), raw, away, now)
+                found[job] += self._part(job, (name, slot), raw, away)
         return found
 
     def _part(
-        self, job: str, pair: tuple[str, int], raw: Mapping[tuple[str, int], Raw], away: set[int], now: int
+        self, job: str, pair: tuple[str, int], raw: Mapping[tuple[str, int], Raw], away: set[int]
     ) -> list[JobStatus]:
         known = raw.get(pair) or (self._last.get(pair) if pair[1] in away else None)
         part = JobStatus(job, JobState.RUNNING, Counters())
         if known and known[0]:
             state = known[0]["state"]
             values = {**known[0], "state": known[0].get("was", "running") if state == SEALED else state}
-            part = read_status(job, values, known[1], known[2], now)
+            part = read_status(job, values, known[1], known[2], known[3])
         elif pair[1] not in away:
             return []
         return [replace(part, partial=pair[1] in away)]
@@ -134,7 +131,8 @@ class SpreadView:
                 pipeline = client.pipeline(transaction=True)
                 for name, slot in pairs:
                     self._keys[slot].ask_for_job(pipeline, name)
-                answers = pipeline.execute()
+                pipeline.time()
+                *answers, (seconds, micros) = pipeline.execute()
         except RedisUnavailable as exc:
             self._shards.failed(server, exc)
             return pairs
@@ -142,7 +140,7 @@ class SpreadView:
         for i, pair in enumerate(pairs):
             mark, *values = answers[4 * i : 4 * i + 4]
             if mark == HERE:
-                raw[pair] = cast("Raw", tuple(values))
+                raw[pair] = cast("Raw", (*values, seconds * 1000 + micros // 1000))
             else:
                 left.append(pair)
         return left

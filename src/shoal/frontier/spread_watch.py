@@ -4,8 +4,10 @@
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import zip_longest
+from typing import Any
 
 import redis
 
@@ -91,11 +93,24 @@ class SpreadWatch(Watch):
         ]
 
     def load(self) -> Load:
-        """URLs that wait, and the memory of the fullest server."""
-        urls = sum(depth.pending for depth in self.queues())
-        loads = [super().load(), *self._slots.each_there(EVERY, lambda slot: slot.load()).values()]
+        """URLs that wait, and the memory of the fullest server; one question to each."""
+        with translated_errors("load"):
+            loads = [_load([], self._client.info("memory"))]
+        for name, slots in self._shards.by_server().items():
+            try:
+                client = self._shards.present(name)
+                with translated_errors("load"):
+                    pipeline = client.pipeline(transaction=False)
+                    for slot in slots:
+                        self._shards.keys[slot].ask_for_load(pipeline, ALL_QUEUES)
+                    pipeline.info("memory")
+                    *depths, memory = pipeline.execute()
+            except RedisUnavailable as exc:
+                self._shards.failed(name, exc)
+                continue
+            loads.append(_load(depths, memory))
         fullest = max(loads, key=lambda load: load.memory / (load.memory_limit or 1 << 62))
-        return Load(urls, fullest.memory, fullest.memory_limit)
+        return Load(sum(load.urls for load in loads), fullest.memory, fullest.memory_limit)
 
     def ping(self) -> None:
         """The control Redis and at least one shard answer."""
@@ -155,6 +170,11 @@ class SpreadWatch(Watch):
         found = self._slots.each_there(EVERY, lambda slot: slot.waiting_hosts(name, at_most)).values()
         turns = zip_longest(*found)
         return [host for turn in turns for host in turn if host is not None][:at_most]
+
+
+def _load(depths: Sequence[Sequence[str | None]], memory: Mapping[str, Any]) -> Load:
+    urls = sum(int(count or 0) for depth in depths for count in depth)
+    return Load(urls, int(memory["used_memory"]), int(memory.get("maxmemory", 0)))
 
 
 def _summed(*parts: dict[str, int]) -> dict[str, int]:
