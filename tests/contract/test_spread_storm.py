@@ -26,6 +26,7 @@ from shoal.frontier.moving import Move
 from shoal.frontier.scripts import Scripts
 from shoal.frontier.spread import SpreadFrontier
 from shoal.frontier.where import FrontierPlace
+from shoal.intake.replay import on_their_way
 from shoal.wiring import redis_urls
 from shoal.worker.delivery import Delivery
 from shoal.worker.result import Result
@@ -138,9 +139,11 @@ class Storm:
                     crawl.check(*self.found(job))
 
     def found(self, job: str) -> tuple[set[str], set[str]]:
-        """(stored, dead)"""
-        pages = self.desk.platform.pages
-        return {each.url for each in pages.pages(job)}, {each.url for each in pages.dead_letters(job)}
+        """(stored, dead or on their way back)"""
+        platform = self.desk.platform
+        dead = {each.url for each in platform.pages.dead_letters(job)}
+        dead |= {str(request.url) for some in on_their_way(platform.jobs, job) for request, _ in some}
+        return {each.url for each in platform.pages.pages(job)}, dead
 
     # --- what goes on --------------------------------------------------------------------------------------------
 
@@ -292,6 +295,8 @@ class Storm:
     def _all_ended(self) -> bool:
         with suppress(ShoalError):
             rows = [self.desk.platform.jobs.get(job) for job in self.jobs]
+            if any(next(self.desk.platform.jobs.submissions.waiting(job), None) for job in self.jobs):
+                return False
             return all(row is not None and row.state.ended and row.status is not None for row in rows)
         return False
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from shoal.errors import RedisUnavailable
-from shoal.frontier.job_list import Facts, JobList
+from shoal.frontier.job_list import Facts, Forgotten, JobList
 from shoal.frontier.memory import remember
 from shoal.frontier.shards import Faces
 from shoal.frontier.slot import Share, SlotFrontier
@@ -39,7 +39,11 @@ class Budgets:
         share = self._slots.on(slot, lambda each: each.share(name))
         if share is None or share.left >= wanted:
             return share is not None
-        share, dry = self._grant(job, life, slot, share, wanted)
+        try:
+            share, dry = self._grant(job, life, slot, share, wanted)
+        except Forgotten:
+            self.agree(job)
+            share, dry = self._grant(job, life, slot, share, wanted)
         if share and share.left < wanted and dry and self._dry_until.get(name, 0.0) <= time.monotonic():
             self._collect(job, life, slot)
             share, _ = self._grant(job, life, slot, share, wanted)
@@ -96,10 +100,21 @@ class Budgets:
                     break
         return dropped
 
-    def agree(self, facts: Facts, slot: int) -> None:
-        """The list and the slot say the same again, after one of them has lost something or was not told."""
+    def agree(self, job: str) -> None:
+        """The list and the slots say the same again, after one of them has lost something or was not told.
+
+        Raises RedisUnavailable when not all can be asked.
+        """
+        run, facts = self._jobs.run(), self._jobs.facts(job)
+        if facts is None or not facts.pages or facts.ended:
+            return
+        for slot in self._jobs.slots_of(job):
+            self._agree_with(facts, slot)
+        self._jobs.note_agreed(job, run)
+
+    def _agree_with(self, facts: Facts, slot: int) -> None:
         share = self._slots.on(slot, lambda each: each.share(facts.name), patience_s=0)
-        if share is None or not facts.pages:
+        if share is None:
             return
         pages, version = self._jobs.shares(facts.job).get(slot, (0, 0))
         has = max(share.pages if share.version >= version else pages, share.used)

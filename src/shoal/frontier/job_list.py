@@ -110,6 +110,10 @@ class Ending:
     """All that are to be sealed."""
 
 
+class Forgotten(RedisUnavailable):
+    """The list may not know what slots have of a job's budget."""
+
+
 class JobList:
     """The list of one frontier."""
 
@@ -265,7 +269,7 @@ class JobList:
         args: list[Arg] = [job, life, slot, wanted, share.used, back, share.pages, share.version]
         limit, version, dry = self._scripts.call("allot", args)
         if limit < 0:
-            raise RedisUnavailable("the control Redis was started anew: it is found out first what it has given out")
+            raise Forgotten("the control Redis was started anew: it is found out first what it has given out")
         return limit, version, bool(dry)
 
     def note_share(self, job: str, life: str, slot: int, pages: int, version: int) -> bool:
@@ -275,6 +279,16 @@ class JobList:
     def note_forgotten(self, job: str, life: str, slot: int, pages: int, known: int) -> None:
         """A slot has this, and knows this version: the list may have forgotten what it knew."""
         self._scripts.call("note_share", [job, life, slot, pages, "", known])
+
+    def run(self) -> str:
+        """Of the control Redis."""
+        with translated_errors("server"):
+            return str(self._client.info("server")["run_id"])
+
+    def note_agreed(self, job: str, run: str) -> None:
+        """In this run, the list knows what slots have of the job's budget."""
+        with translated_errors("shares"):
+            self._client.hset(f"{self._prefix}:job:{job}", "agreed", run)
 
     def shares(self, job: str) -> dict[int, tuple[int, int]]:
         """Slot → (pages that it may have, version)"""

@@ -265,12 +265,9 @@ class SpreadJobs:
         return known[0]
 
     def agree_on_shares(self, job: str) -> None:
-        """After a loss, the list and the slots say the same of the job's budget again."""
-        facts = self.list.facts(job)
-        if facts is not None and facts.pages and not facts.ended:
-            for slot in self.list.slots_of(job):
-                with suppress(RedisUnavailable):
-                    self._shares.agree(facts, slot)
+        """After a loss, the list and the slots say the same of the job's budget again; else whoever needs it asks."""
+        with suppress(RedisUnavailable):
+            self._shares.agree(job)
 
     # --- leases --------------------------------------------------------------------------------------------------
 

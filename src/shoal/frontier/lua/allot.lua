@@ -4,12 +4,11 @@
 -- ARGV[7] all that it may have, as the slot says   ARGV[8] version of this: what has died there is of the budget again,
 --   unless it has got more meanwhile
 -- returns {all that the slot may have, version of this, 1 when there are no more}; {-1, 0, 0} when this server was started
---   anew, and may have forgotten what it has given out
+--   anew, may have forgotten what it has given out, and has not asked the slots
 local job, slot, want, used = ARGV[1], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-local j = redis.call('HMGET', job_key(job), 'pages', 'admitted', 'dead', 'dropped', 'redirects', 'life')
+local j = redis.call('HMGET', job_key(job), 'pages', 'admitted', 'dead', 'dropped', 'redirects', 'life', 'agreed')
 if j[6] ~= ARGV[2] then return { 0, 0, 1 } end
-local whole = redis.call('GET', WHOLE)
-if want > 0 and whole and not is_run(whole) then return { -1, 0, 0 } end
+if want > 0 and not is_run(j[7] or '-') then return { -1, 0, 0 } end
 local function number(i) return tonumber(j[i]) or 0 end
 -- What a restored job has used before stands in its own sums.
 local left, limit, version = number(1) - (number(2) - number(3) - number(4) - number(5)), 0, 0

@@ -7,6 +7,7 @@ if redis.call('EXISTS', job_key(job)) == 1 then return 0 end
 local base, split = buckets_for(tonumber(ARGV[2]))
 redis.call('HSET', job_key(job), 'state', 'running', 'open', '1', 'base', base, 'split', split, 'created', now,
   'tenant', ARGV[3], unpack(ARGV, 5))
+if IN_LIST then redis.call('HSET', job_key(job), 'agreed', this_run()) end -- nothing of its budget is given out
 redis.call('HSET', TENANTS, ARGV[3], ARGV[4])
 redis.call('SADD', JOBS, job)
 tell(job, 'state', 'running')

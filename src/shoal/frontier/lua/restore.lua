@@ -9,6 +9,7 @@ redis.call('HSET', job_key(job), 'state', 'running', 'open', '1', 'base', base, 
   'tenant', ARGV[3], unpack(ARGV, 5))
 local done = redis.call('HGET', job_key(job), 'done') or 0
 redis.call('HSET', job_key(job), 'since', now, 'since_done', done, 'mark', now, 'mark_done', done)
+if IN_LIST then redis.call('HSET', job_key(job), 'agreed', this_run()) end -- nothing of its budget is given out
 redis.call('HSET', TENANTS, ARGV[3], ARGV[4])
 redis.call('SADD', JOBS, job)
 tell(job, 'state', redis.call('HGET', job_key(job), 'state'))
