@@ -332,8 +332,8 @@ def sync_hosts(settings: Settings) -> None:
     """
     platform = Platform.open(settings, frontier_place(settings).frontier(), no_ring)
     try:
+        platform.recovery.look()  # first: a server that nobody has looked at takes no word
         platform.hosts.sync()
-        platform.recovery.look()
     finally:
         platform.close()
 

@@ -135,12 +135,14 @@ class FrontierCollector(Collector):
         there = GaugeMetricFamily("shoal_shard_up", "Does the shard answer?", labels=["shard"])
         slots = GaugeMetricFamily("shoal_shard_slots", "Slots of hosts that a shard has", labels=["shard"])
         memory = GaugeMetricFamily("shoal_shard_memory_bytes", "Memory that a shard uses", labels=["shard"])
-        for shard in self._watch.shards():
+        shards = self._watch.shards()
+        for shard in shards:
             there.add_metric([shard.name], float(shard.memory is not None))
             slots.add_metric([shard.name], shard.slots)
             if shard.memory is not None:
                 memory.add_metric([shard.name], shard.memory)
-        yield from (there, slots, memory)
+        if shards:
+            yield from (there, slots, memory)
 
     def _queues(self) -> Iterator[Metric]:
         depth = GaugeMetricFamily("shoal_queue_urls", "URLs in a queue", labels=["queue", "place"])

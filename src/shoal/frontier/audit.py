@@ -17,6 +17,7 @@ import redis
 
 from shoal.core.model import ALL_QUEUES, JobState
 from shoal.frontier.scripts import Arg, Scripts, translated_errors
+from shoal.frontier.slot_keys import pattern_of
 from shoal.frontier.wire import ms
 
 HOSTS_COUNTED = 20_000
@@ -82,7 +83,7 @@ class Audit:
         self._client = client
         self._prefix = prefix
         self._start = f"{prefix}:"
-        self._any = re.sub(r"([*?\[\]\\])", r"\\\1", self._start)
+        self._any = pattern_of(self._start)
         """The same for a pattern."""
         self._scripts = scripts
 

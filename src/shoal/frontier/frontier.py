@@ -150,8 +150,12 @@ class Frontier:
             report += self._admit(args)
         return report
 
-    def admit_submitted(self, job: str, urls: Sequence[Url]) -> AdmitReport:
-        """Let in URLs that were named by somebody; the same as `admit`, cheaper for ten thousand at once."""
+    def admit_submitted(self, job: str, urls: Sequence[Url], *, again: bool = False) -> AdmitReport:
+        """Let in URLs that were named by somebody; the same as `admit`, cheaper for ten thousand at once.
+
+        `again`: after a loss, just in case; after the next one they would come once more.
+        """
+        del again
         return self._admit_triples(job, [submitted(url) for url in urls])
 
     def _admit(self, args: list[Arg]) -> AdmitReport:

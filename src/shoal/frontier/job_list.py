@@ -235,7 +235,9 @@ class JobList:
             return int(self._client.get(f"{self._prefix}:fence") or 0)
 
     def next_fence(self) -> int:
-        """One more."""
+        """One more; numbers go by the time, so that a list which was emptied does not give those again that it gave."""
+        seconds, micros = self._time()
+        self.raise_fence(seconds * 1_000_000 + micros)
         with translated_errors("fence"):
             return int(self._client.incr(f"{self._prefix}:fence"))
 

@@ -4,6 +4,10 @@ A slot is frozen by its mark, and nobody works with it: for as long as its keys 
 mark says where it has gone, the table follows, and what was copied is deleted. Each step is taken only if the marks on
 both servers are those of this move, in one call with what it does: whoever was held up and is overtaken changes
 nothing. A slot whose mover has died before its mark said where it has gone stays where it was; after that, it moved.
+
+Nothing moves away from a server that has not made good yet what it lost: that would be looked for on this server, and
+not where the slot has gone. And a server that is started anew in the middle of a move may have lost some of what was
+copied: both ends must be the same runs of the servers until the slot has gone.
 """
 
 # redis-py's hints leave gaps: what falls into them is unknown to the checker in this file only.
@@ -30,6 +34,7 @@ KEYS_AT_ONCE = 500
 CLAIM_S = 30
 """Who moves slots and is silent for longer has given it up."""
 MOVING, MOVED, ARRIVING, ARRIVED = "moving", "moved", "arriving", "arrived"
+_OTHER_RUN, _NOT_WELL = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +67,43 @@ def plan(table: Mapping[int, str], names: Sequence[str]) -> list[Move]:
 class _End:
     """A slot on one of the two servers."""
 
-    def __init__(self, raw: redis.Redis, prefix: str) -> None:
+    def __init__(self, name: str, raw: redis.Redis, shards: Shards, slot: int) -> None:
+        self._name = name
         self._raw = raw
-        self._scripts = Scripts(raw, prefix)
-        self._keys = SlotKeys(prefix)
+        self._scripts = Scripts(raw, shards.prefix_of(slot), shards.server_prefix, any_mark=True)
+        self._keys = shards.keys[slot]
+        self._fence = shards.server_keys.fence
+
+    def run(self) -> str:
+        """Of the server."""
+        with translated_errors("move"):
+            return str(self._raw.info("server")["run_id"])
 
     def mark(self) -> str:
         with translated_errors("move"):
             return _text(self._raw.get(self._keys.mark) or b"")
 
-    def set_mark(self, before: str, after: str) -> bool:
-        """One mark takes another's place; False when another one is there."""
-        return bool(self._scripts.call("mark_slot", [before, after]))
+    def set_mark(self, before: str, after: str, run: str = "", *, well: bool = False) -> bool:
+        """One mark takes another's place; False when another one is there.
+
+        Raises RedisUnavailable when the server is not this run, or, if it has to be `well`, has lost something that is
+        not made good yet.
+        """
+        found = int(self._scripts.call("mark_slot", [before, after, run, int(well)]))
+        if found == _OTHER_RUN:
+            raise RedisUnavailable(f"the shard {self._name} was started anew meanwhile, and is looked at; try again")
+        if found == _NOT_WELL:
+            raise RedisUnavailable(
+                f"the shard {self._name} was started anew, and what it may have lost is not made good yet; "
+                "try again when all shards are there"
+            )
+        return bool(found)
+
+    def heed_losses(self, other: _End) -> None:
+        """Losses of servers that the other end knows of are known here, too."""
+        with translated_errors("move"):
+            fence = int(other._raw.get(other._fence) or 0)
+        self._scripts.call("raise_fence", [fence])
 
     def put(self, mark: str, triples: Sequence[tuple[bytes, int, bytes]]) -> bool:
         """Keys with their dumps, or none to delete them; False when another mark is there."""
@@ -93,9 +123,13 @@ class _End:
                 return False
         return True
 
-    def clear(self, mark: str) -> bool:
-        """All keys but the mark go; False when another mark is there."""
-        return all(self.put(mark, [(key, 0, b"") for key in some]) for some in self.each_keys())
+    def clear(self, mark: str, go_on: Callable[[], None] = lambda: None) -> bool:
+        """All keys but the mark go; False when another mark is there. `go_on` is called again and again meanwhile."""
+        for some in self.each_keys():
+            if some and not self.put(mark, [(key, 0, b"") for key in some]):
+                return False
+            go_on()
+        return True
 
     def each_keys(self) -> Iterator[list[bytes]]:
         """All but the mark; from time to time an empty list, while others' keys are passed over."""
@@ -127,6 +161,7 @@ class Mover:
         self._prefix = list_prefix(prefix)
         self.shards = shards
         self._raw = raw
+        self._caretaker = Caretaker(control, prefix, shards)
 
     def close(self) -> None:
         for client in (self._control, *self._raw.values()):
@@ -134,12 +169,16 @@ class Mover:
         self.shards.close()
 
     def plan(self, retire: str = "") -> list[Move]:
-        """What would be moved; a server that is to be retired gives all that it has."""
+        """What would be moved; a server that is to be retired gives all that it has.
+
+        What a mover has left half done is seen to first: the table may not say yet where slots have gone.
+        """
         if retire and retire not in self.shards.names:
             raise InputError(f"SHOAL_SHARDS names no shard {retire!r}")
         names = [name for name in self.shards.names if name != retire]
         if not names:
             raise InputError("the only shard cannot be retired")
+        self._caretaker.tend()
         return plan(self.shards.table(anew=True), names)
 
     def slots(self, name: str) -> list[int]:
@@ -172,16 +211,22 @@ class Mover:
     def _move(self, move: Move, old: _End, new: _End, token: str, tell: Callable[[int], None]) -> int:
         if self.shards.table(anew=True)[move.slot] != move.source:
             raise Conflict(f"slot {move.slot} has moved already")
-        arriving = f"{ARRIVING} {token}"
-        if not new.set_mark(new.mark(), arriving) or not new.clear(arriving):
+        runs, arriving = (old.run(), new.run()), f"{ARRIVING} {token}"
+        there = new.mark()  # first: while the slot is here, nothing that is there can be the slot
+        if not old.set_mark(HERE, HERE, runs[0], well=True):
+            raise Conflict(f"slot {move.slot} is not on {move.source} now: {old.mark() or 'it was lost'}")
+        if there.startswith((HERE, MOVING)):
+            raise Conflict(f"slot {move.slot} seems to be on {move.target} too, which is looked at; try again")
+        if not new.set_mark(there, arriving, runs[1]) or not new.clear(arriving, lambda: self._renew(token)):
             raise Conflict(f"somebody else is moving slot {move.slot}")
-        if not old.set_mark(HERE, f"{MOVING} {token}"):
+        if not old.set_mark(HERE, f"{MOVING} {token}", runs[0], well=True):
             raise Conflict(f"slot {move.slot} is not on {move.source} now: {old.mark() or 'it was lost'}")
         try:
             copied = self._copy(old, new, arriving, token, tell)
-            if not new.set_mark(arriving, f"{ARRIVED} {token}"):
+            if not new.set_mark(arriving, f"{ARRIVED} {token}", runs[1]):
                 raise Conflict("somebody else moves this slot; try again")
-            if not old.set_mark(f"{MOVING} {token}", f"{MOVED} {move.target}"):
+            new.heed_losses(old)
+            if not old.set_mark(f"{MOVING} {token}", f"{MOVED} {move.target}", runs[0]):
                 raise Conflict(f"slot {move.slot} took too long to move, and stays where it is; try again")
         except BaseException:
             with suppress(RedisUnavailable):  # else others find out that this mover has died
@@ -193,16 +238,19 @@ class Mover:
         return copied
 
     def _end(self, name: str, slot: int) -> _End:
-        return _End(self._raw[name], self.shards.prefix_of(slot))
+        if name not in self._raw:
+            raise InputError(f"slot {slot} is on the shard {name!r}, which SHOAL_SHARDS does not name")
+        return _End(name, self._raw[name], self.shards, slot)
 
     def _prepare(self, name: str) -> None:
         """A server that never had a slot is one that nobody has looked at: there was nothing to look at."""
         client, keys = self._raw[name], self.shards.server_keys
         with translated_errors("move"):
             run = str(client.info("server")["run_id"])
-            if client.set(keys.run, run, nx=True):
+            if not self.slots(name) and client.set(keys.run, run, nx=True):
                 client.set(keys.whole, run)
-            elif _text(client.get(keys.run)) != run:
+                client.set(keys.epoch, client.time()[0] * 1000)  # of another server of this name, it was a smaller one
+            elif _text(client.get(keys.run) or b"") != run:
                 raise RedisUnavailable(f"the shard {name} was started anew, and is looked at first; try again")
 
     def _claim(self, token: str) -> None:
@@ -261,13 +309,13 @@ class Caretaker:
 
     def _see_to(self, slot: int, name: str, mark: str) -> None:
         what, _, which = mark.partition(" ")
-        old = _End(self._shards.present(name), self._shards.prefix_of(slot))
+        old = _End(name, self._shards.present(name), self._shards, slot)
         with translated_errors("move"):
             mover = cast("str | None", self._control.get(f"{self._prefix}:mover"))
         if (what == MOVING and mover != which) or what == ARRIVED:  # the last step was forgotten
             old.set_mark(mark, HERE)
         elif what == MOVED and which in self._shards.names:
-            new = _End(self._shards.present(which), self._shards.prefix_of(slot))
+            new = _End(which, self._shards.present(which), self._shards, slot)
             there, _, token = new.mark().partition(" ")
             if there in (ARRIVED, HERE):
                 finish(self._shards, Move(slot, name, which), old, new, token)

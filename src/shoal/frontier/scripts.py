@@ -159,11 +159,14 @@ def _shas() -> Mapping[str, str]:
 class Scripts:
     """Calls operations by name on one Redis."""
 
-    def __init__(self, client: redis.Redis, prefix: str, part: str = "") -> None:
-        """`part` tells what this is of a frontier that is spread over servers; see the prelude."""
+    def __init__(self, client: redis.Redis, prefix: str, part: str = "", *, any_mark: bool = False) -> None:
+        """`part` tells what this is of a frontier that is spread over servers; see the prelude.
+
+        `any_mark`: whether or not the slot may be worked with.
+        """
         self._client = client
         self._prefix = prefix
-        self._parts = (part,) if part else ()
+        self._parts = (part, *((prefix,) if any_mark else ())) if part else ()
         self._text = texts()
         self._sha = _shas()
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import cast
 
 from shoal.core.model import AdmitReport, JobState, Request
 from shoal.frontier.frontier import ADMIT_AT_ONCE, Frontier
 from shoal.frontier.scripts import Arg
-from shoal.frontier.wire import Triple, dead_letter, ms
+from shoal.frontier.wire import Triple, dead_letter
 
 SEALED = "sealed"
 UNKNOWN_HERE = -2
@@ -155,10 +153,6 @@ class SlotFrontier(Frontier):
         if answer == _SEALED_HERE:
             raise Sealed(name)
         return answer
-
-    def read_links(self, kind: str, ago: timedelta, at_most: int) -> list[str]:
-        """Pages whose links were `sent`, or are `owed`, for at least so long."""
-        return cast("list[str]", self._scripts.call("read_links", [kind, ms(ago), at_most]))
 
     def links_sent(self, lines: Sequence[str], *, again: bool) -> None:
         """They were sent once more; or have arrived, and need not be known any longer."""

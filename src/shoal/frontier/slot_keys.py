@@ -4,11 +4,17 @@
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 SLOWEST = 5
 """Hosts that are shown."""
+
+
+def pattern_of(text: str) -> str:
+    """That finds nothing but this: prefixes are the users', and may have any characters."""
+    return re.sub(r"([*?\[\]\\])", r"\\\1", text)
 
 
 class ServerKeys:
@@ -27,13 +33,28 @@ class ServerKeys:
         """The run of which all is made good that it may have lost."""
         return f"{self._prefix}:whole"
 
+    @property
+    def asked(self) -> str:
+        """Run and slot → how far the links are sent again that went from there to the server before this run."""
+        return f"{self._prefix}:asked"
+
+    @property
+    def epoch(self) -> str:
+        """Raised by each look at the server."""
+        return f"{self._prefix}:epoch"
+
+    @property
+    def fence(self) -> str:
+        """How many losses of servers are known there."""
+        return f"{self._prefix}:fence"
+
 
 class SlotKeys:
     """The names of one slot's keys."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self.every = prefix + ":*"
+        self.every = pattern_of(f"{prefix}:") + "*"
         """A pattern for all of them."""
 
     @property

@@ -108,17 +108,24 @@ class SpreadFrontier(Frontier):
         triples = {slot: [triple(each) for each in some] for slot, some in found.items()}
         return self._let_in(job, triples, duplicates, owing=owing)
 
-    def admit_submitted(self, job: str, urls: Sequence[Url]) -> AdmitReport:
+    def admit_submitted(self, job: str, urls: Sequence[Url], *, again: bool = False) -> AdmitReport:
         found = by_slot(urls, lambda url: slot_of(url.host))
-        return self._let_in(
-            job, {slot: [submitted(url) for url in some] for slot, some in found.items()}, 0, owing=False
-        )
+        triples = {slot: [submitted(url) for url in some] for slot, some in found.items()}
+        return self._let_in(job, triples, 0, owing=False, again=again)
 
-    def _let_in(self, job: str, found: Mapping[int, Sequence[Triple]], duplicates: int, *, owing: bool) -> AdmitReport:
+    def _let_in(
+        self,
+        job: str,
+        found: Mapping[int, Sequence[Triple]],
+        duplicates: int,
+        *,
+        owing: bool,
+        again: bool = False,
+    ) -> AdmitReport:
         if owing and self._fence is None:
             self._fence = self.jobs.list.fence()  # before anything is sent
         fence = self._fence or 0
-        report, joined, away = self.jobs.admit(job, found, duplicates, from_pages=owing)
+        report, joined, away = self.jobs.admit(job, found, duplicates, from_pages=owing or again)
         if away and not owing and joined.takes:
             why = sorted({str(exc) for exc in away.values()})
             raise RedisUnavailable(f"not all of these hosts can be reached: {'; '.join(why)}")

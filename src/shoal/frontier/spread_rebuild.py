@@ -8,6 +8,7 @@ life: what any slot has of the earlier one is nobody's, so it can be rebuilt whi
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from shoal.core.trouble import Trouble
 from shoal.errors import RedisUnavailable
 from shoal.frontier.job_list import NOTHING, JobList
 from shoal.frontier.moving import ARRIVED, ARRIVING, MOVED, MOVING, Caretaker
-from shoal.frontier.rebuild import Rebuild, Recalled
+from shoal.frontier.rebuild import LEASES_A_MS, Rebuild, Recalled
 from shoal.frontier.register import Register
 from shoal.frontier.scripts import Arg, Scripts, translated_errors
 from shoal.frontier.shards import HERE, Faces, Shards
@@ -30,10 +31,15 @@ from shoal.frontier.spread import slot_frontiers
 from shoal.frontier.spread_jobs import SpreadJobs
 from shoal.frontier.tag import new_life, parse_name
 from shoal.frontier.troubles import TroubleBoard
+from shoal.frontier.wire import ms
 
 _THERE = (HERE, MOVING, ARRIVED)
-ALL = 1_000_000
-"""Lines that are read at once."""
+DOUBTFUL = f"{MOVING} doubt"
+"""The mark of a slot that another server should have, which is away."""
+LINKS_CLAIM = timedelta(seconds=10)
+"""For so long one process alone sees to links between slots."""
+LINES_AT_ONCE = 1_000
+_DONE = "done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,35 @@ class Line:
         name, to, pages, _ = text.split(" ")
         return cls(slot, text, *parse_name(name), frozenset(map(int, to.split(","))), tuple(map(int, pages.split(","))))
 
+    def only(self, slots: frozenset[int]) -> str:
+        """The same about some of the slots that it is about; '' about none."""
+        name, _, rest = self.text.split(" ", 2)
+        return f"{name} {','.join(map(str, sorted(slots)))} {rest}" if slots else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far the lines of a slot are read."""
+
+    since: int = 0
+    """ms on the clock of its server, from which on there may be more;"""
+    upto: int = 0
+    """and up to which; 0: up to now."""
+
+    @property
+    def ended(self) -> bool:
+        return self.since < 0
+
+    def __str__(self) -> str:
+        return _DONE if self.ended else f"{self.since} {self.upto}"
+
+    @classmethod
+    def of(cls, text: str | None) -> Place:
+        """As it was written down."""
+        if text is None:
+            return cls()
+        return cls(-1) if text == _DONE else cls(*map(int, text.split(" ")))
+
 
 class ServerRebuild(Rebuild):
     """One server, as it is looked at."""
@@ -66,18 +101,33 @@ class ServerRebuild(Rebuild):
         """That the table says are here."""
         return self._shards.by_server().get(self.name, [])
 
-    def lost_slots(self) -> list[int]:
-        """Those of them that are not here: their keys are not all there, unless some other server has them."""
+    def lost_slots(self) -> dict[int, str]:
+        """Those of them that are not here, nor where they have gone to, with their marks: not all keys are there."""
         marks = self.marks()
-        return [slot for slot in self.slots() if not marks[slot].startswith(_THERE) and self._can_tell(marks[slot])]
+        return {slot: marks[slot] for slot in self.slots() if self._is_lost(slot, marks[slot])}
 
-    def _can_tell(self, mark: str) -> bool:
-        """Where a slot has gone to, it may be; if that server can be asked, it tells."""
-        target = mark.removeprefix(f"{MOVED} ") if mark.startswith(MOVED) else ""
-        if target not in self._shards.names:
-            return True
-        server = ServerRebuild(target, self._shards.present(target), self._shards)
-        return server.server() == server.trusted()
+    def marked(self) -> dict[int, str]:
+        """All slots that the table says are here, with their marks."""
+        marks = self.marks()
+        return {slot: marks[slot] for slot in self.slots()}
+
+    def _is_lost(self, slot: int, mark: str) -> bool:
+        """Where a slot has gone to, it may be; if that server cannot be asked, nobody can tell."""
+        for _ in self._shards.names:
+            if mark.startswith(_THERE):
+                return False
+            name = mark.removeprefix(f"{MOVED} ")
+            if not mark.startswith(MOVED) or name not in self._shards.names:
+                break
+            try:
+                server = ServerRebuild(name, self._shards.present(name), self._shards)
+                if server.server() != server.trusted():
+                    return False
+                mark = server.marks()[slot]
+            except RedisUnavailable as exc:
+                self._shards.failed(name, exc)
+                return False
+        return True
 
     def marks(self) -> list[str]:
         """Of all slots."""
@@ -90,26 +140,41 @@ class ServerRebuild(Rebuild):
         return self.marks()[slot].startswith((HERE, MOVING))
 
     def disown(self) -> None:
-        """Slots that are elsewhere are not here, too: this server may have forgotten that they have gone."""
+        """Slots that are elsewhere are not here, too: this server may have forgotten that they have gone.
+
+        While the server cannot be asked that should have it, nobody works with such a slot.
+        """
         table = self._shards.table(anew=True)
         for slot, mark in enumerate(self.marks()):
             owner = table[slot]
             if owner == self.name or not mark or mark.startswith((MOVED, ARRIVING, ARRIVED)):
                 continue
-            there = ServerRebuild(owner, self._shards.present(owner), self._shards)
-            if there.has(slot):
-                with translated_errors("look"):
-                    self._client.set(self._shards.keys[slot].mark, f"{MOVED} {owner}")
+            try:
+                has = ServerRebuild(owner, self._shards.present(owner), self._shards).has(slot)
+            except RedisUnavailable as exc:
+                self._shards.failed(owner, exc)
+                self._mark(slot, mark, DOUBTFUL)
+                continue
+            if has:
+                self._mark(slot, mark, f"{MOVED} {owner}")
+            elif mark == DOUBTFUL:
+                self._mark(slot, mark, HERE)
 
-    def begin_slots(self, slots: Iterable[int]) -> None:
-        """They may be worked with, whatever they have."""
-        with translated_errors("look"):
-            for slot in slots:
-                self._client.set(self._shards.keys[slot].mark, HERE)
+    def _mark(self, slot: int, before: str, after: str, run: str = "") -> None:
+        """Unless the slot has another mark by now, or the server is another run."""
+        scripts = Scripts(self._client, self._shards.prefix_of(slot), self._shards.server_prefix, any_mark=True)
+        scripts.call("mark_slot", [before, after, run, 0])
+
+    def begin_slots(self, slots: Mapping[int, str], run: str) -> None:
+        """They may be worked with, whatever they have, if their marks are still these."""
+        for slot, mark in slots.items():
+            self._mark(slot, mark, HERE, run)
 
     def skip_leases(self, run: str, duration: timedelta) -> None:
         for slot in self.slots():
-            Rebuild(self._client, self._shards.prefix_of(slot)).skip_leases(run, duration)
+            prefix = self._shards.prefix_of(slot)
+            scripts = Scripts(self._client, prefix, self._shards.server_prefix, any_mark=True)
+            scripts.call("skip_leases", [run, ms(duration) * LEASES_A_MS])
 
     def is_whole(self, run: str) -> bool:
         """Is made good what this run of the server may have lost? Until then no job ends that has hosts there."""
@@ -119,10 +184,36 @@ class ServerRebuild(Rebuild):
     def note_whole(self, run: str) -> None:
         with translated_errors("look"):
             self._client.set(f"{self._prefix}:whole", run)
+            self._client.delete(self._shards.server_keys.asked)
 
-    def set_epoch(self, epoch: int) -> None:
+    def begin_asking(self, run: str, fence: int) -> None:
+        """All are to be asked for links that went to this server, and that this run does not have."""
+        with translated_errors("look"):
+            self._client.hset(self._shards.server_keys.asked, f"{run} fence", str(fence))
+
+    def asked(self, run: str) -> tuple[int, dict[int, Place]]:
+        """(the number of the loss, 0 when nobody has begun; slot → how far it was asked)"""
+        with translated_errors("look"):
+            found = cast("dict[str, str]", self._client.hgetall(self._shards.server_keys.asked))
+        start = f"{run} "
+        mine = {key.removeprefix(start): text for key, text in found.items() if key.startswith(start)}
+        fence = int(mine.pop("fence", 0))
+        return fence, {int(slot): Place.of(text) for slot, text in mine.items()}
+
+    def note_asked(self, run: str, slot: int, place: Place) -> None:
+        with translated_errors("look"):
+            self._client.hset(self._shards.server_keys.asked, f"{run} {slot}", str(place))
+
+    def raise_epoch(self, beyond: int) -> None:
+        """It only grows."""
         with translated_errors("epoch"):
-            self._client.set(f"{self._prefix}:epoch", epoch)
+            epoch = int(self._client.get(f"{self._prefix}:epoch") or 0)
+            self._client.incrby(f"{self._prefix}:epoch", max(1, beyond + 1 - epoch))
+
+    def fence(self) -> int:
+        """The last loss of a server that is known there."""
+        with translated_errors("fence"):
+            return int(self._client.get(self._shards.server_keys.fence) or 0)
 
     def raise_fence(self, fence: int) -> int:
         """Links that were sent before this one are sent again; returns the highest that is known there."""
@@ -179,21 +270,32 @@ class SpreadRebuild(Rebuild):
                 found[name] = ServerRebuild(name, self.shards.present(name), self.shards)
         return found
 
-    def away(self, name: str, error: RedisUnavailable) -> Trouble:
-        """A server did not answer."""
-        self.shards.failed(name, error)
-        return self.shards.shard(name).trouble
+    def blame(self, name: str, error: RedisUnavailable) -> Trouble | None:
+        """A look at a server has failed; None when it answers: then another one does not."""
+        try:
+            ServerRebuild(name, self.shards.present(name), self.shards).server()
+        except RedisUnavailable:
+            self.shards.failed(name, error)
+            return self.shards.shard(name).trouble
+        return None
 
-    def adopt(self, slots: Iterable[int], owner: str) -> list[int]:
+    def adopt(self, slots: Mapping[int, str], owner: str) -> dict[int, str]:
         """Of slots that a server does not have: those that no other has. Where one has it, the table was wrong."""
-        lost: list[int] = []
-        for slot in slots:
-            others = [each for name, each in self.servers().items() if name != owner and each.has(slot)]
+        lost: dict[int, str] = {}
+        for slot, mark in slots.items():
+            others = [name for name, each in self.servers().items() if name != owner and self._has(each, slot)]
             if others:
-                self.shards.note(slot, others[0].name)
+                self.shards.note(slot, others[0])
             else:
-                lost.append(slot)
+                lost[slot] = mark
         return lost
+
+    def _has(self, server: ServerRebuild, slot: int) -> bool:
+        try:
+            return server.has(slot)
+        except RedisUnavailable as exc:
+            self.shards.failed(server.name, exc)
+            return False
 
     def jobs_in(self, jobs: Sequence[str], slots: Iterable[int]) -> list[str]:
         """Those of the jobs that have hosts in these slots; all, when the list may have forgotten that they have."""
@@ -231,37 +333,51 @@ class SpreadRebuild(Rebuild):
 
     # --- links ---------------------------------------------------------------------------------------------------
 
-    def fence(self) -> tuple[int, bool]:
-        """Raise it on all servers: what was sent before is found by `sent`. (the fence; do all servers have it?)"""
+    def claim_links(self) -> str:
+        """May the caller see to links between slots? One at a time may, who gets a token; '' for the others."""
+        chore, token = "links", secrets.token_hex(8)
+        with translated_errors("claim"):
+            return token if self._client.set(f"{self._prefix}:chore:{chore}", token, nx=True, ex=LINKS_CLAIM) else ""
+
+    def unclaim_links(self, token: str) -> None:
+        chore = "links"
+        with translated_errors("claim"):
+            if self._client.get(f"{self._prefix}:chore:{chore}") == token:
+                self._client.delete(f"{self._prefix}:chore:{chore}")
+
+    def fence(self) -> int:
+        """Raise it on all servers that are there: what was sent before is found by `sent`."""
         while True:
-            fence, complete, highest = self.jobs.list.next_fence(), True, 0
+            fence, highest = self.jobs.list.next_fence(), 0
             for name in self.shards.names:
                 try:
                     server = ServerRebuild(name, self.shards.present(name), self.shards)
                     highest = max(highest, server.raise_fence(fence))
                 except RedisUnavailable as exc:
-                    self.shards.failed(name, exc)
-                    complete = False
+                    self.shards.failed(name, exc)  # it is told before it is asked
             if highest <= fence:
-                return fence, complete
+                return fence
             self.jobs.list.raise_fence(highest)  # the control Redis has forgotten some
 
-    def lines(self, kind: str, ago: timedelta = timedelta(), at_most: int = ALL) -> tuple[list[Line], bool]:
-        """Pages whose links were `sent`, or are `owed`. (these; was every slot asked?)"""
-        found, complete = list[Line](), True
-        for slot in range(len(self.shards.table())):
-            try:
-                texts = self._slots.on(slot, lambda each: each.read_links(kind, ago, at_most), patience_s=0)
-            except RedisUnavailable:
-                complete = False
-                continue
-            found += [Line.read(slot, text) for text in texts]
-        return found, complete
+    def lines(
+        self, kind: str, slot: int, place: Place, fence: int = 0, ago: timedelta = timedelta()
+    ) -> tuple[list[Line], Place]:
+        """Some of the pages of a slot whose links were `sent`, or are `owed`, for so long. (these; where to go on)
 
-    def are_there(self, slots: Iterable[int], well: Mapping[str, bool]) -> bool:
-        """Are the servers of these slots among those that are well?"""
-        table = self.shards.table()
-        return all(well.get(table[slot], False) for slot in slots)
+        Before they are read, its server is told of a loss.
+        """
+        upto, more, *texts = self._rebuilds.on(
+            slot,
+            lambda each: each.read_links([kind, place.since, place.upto or -ms(ago), LINES_AT_ONCE, fence]),
+            patience_s=0,
+        )
+        return [Line.read(slot, text) for text in texts], Place(int(more), int(upto))
+
+    def note_paid(self, line: Line, to: frozenset[int], fence: int, *, mine: bool) -> bool:
+        """Of an owed line, links to these slots were sent; False when some server has lost something since `fence`."""
+        left = line.only(line.to - to) if mine else ""
+        args: list[Arg] = [fence, line.text, left, line.only(to) if mine else ""]
+        return self._rebuilds.on(line.slot, lambda each: each.pay_links(args), patience_s=0)
 
     def note_lines(self, lines: Sequence[Line], *, again: bool) -> None:
         """Their links were sent once more; or have arrived for good."""
@@ -270,10 +386,18 @@ class SpreadRebuild(Rebuild):
             by_slot.setdefault(line.slot, []).append(line.text)
         for slot, texts in by_slot.items():
             with suppress(RedisUnavailable):
-                self._slots.on(slot, lambda each, texts=texts: each.links_sent(texts, again=again), patience_s=0)
+                for start in range(0, len(texts), LINES_AT_ONCE):
+                    some = texts[start : start + LINES_AT_ONCE]
+                    self._slots.on(slot, lambda each, some=some: each.links_sent(some, again=again), patience_s=0)
 
 
 class _SlotRebuild(Rebuild):
     def __init__(self, client: redis.Redis, prefix: str, shards: Shards) -> None:
         super().__init__(client, prefix)
         self._scripts = Scripts(client, prefix, shards.server_prefix)
+
+    def read_links(self, args: list[Arg]) -> list[str]:
+        return cast("list[str]", self._scripts.call("read_links", args))
+
+    def pay_links(self, args: list[Arg]) -> bool:
+        return bool(self._scripts.call("pay_links", args))

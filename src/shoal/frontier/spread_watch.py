@@ -18,7 +18,7 @@ from shoal.core.model import ALL_QUEUES
 from shoal.core.trouble import Trouble
 from shoal.errors import RedisUnavailable
 from shoal.frontier.job_list import JobList
-from shoal.frontier.scripts import translated_errors
+from shoal.frontier.scripts import Scripts, translated_errors
 from shoal.frontier.shards import Faces, Shards
 from shoal.frontier.slots import SLOTS, list_prefix, slot_of
 from shoal.frontier.tag import name_of
@@ -41,6 +41,8 @@ class SpreadWatch(Watch):
         self._jobs_prefix = list_prefix(prefix)
         self._shards = shards
         self._slots = Faces(shards, _watch)
+        self._workers = Faces(shards, lambda client, prefix, _: Scripts(client, prefix, shards.server_prefix))
+        """As those call slots who change something there."""
         self._list = JobList(control, prefix)
 
     def close_connections(self) -> None:
@@ -157,10 +159,12 @@ class SpreadWatch(Watch):
         return self._slots.on(slot_of(host), lambda slot: slot.host(host))
 
     def reaches(self, host: str) -> bool:
+        """Also False for one that takes no word: its server was started anew, or its slot is on its way."""
         try:
-            return bool(self._slots.on(slot_of(host), lambda slot: (slot.ping(), True)[1], patience_s=0))
+            self._workers.on(slot_of(host), lambda each: each.call("show_hosts", [host]), patience_s=0)
         except RedisUnavailable:
             return False
+        return True
 
     def waiting_hosts(self, job: str, at_most: int) -> list[str]:
         standing = self._list.lives([job]).get(job)

@@ -96,7 +96,8 @@ class Recovery:
                 self._rebuild.skip_leases(run, LATELY)
                 self._begin_all(claim)
                 self._rebuild.cast_doubt(DOUBT)
-                self._rebuild.conclude(claim, last, run)  # last: who is cut short before this is followed by another
+                if self._rebuild.conclude(claim, last, run):  # last: who is cut short before is followed by another
+                    self._epochs.note(self._rebuild.next_epoch())
             except Overtaken:
                 pass  # whoever has the claim now decides
             finally:
@@ -138,7 +139,7 @@ class Recovery:
             if submission.kind == REPLAY:
                 replays.append((job, submission))
             else:
-                self._frontier.admit_submitted(job, [parse(line) for line in submission.lines])
+                self._frontier.admit_submitted(job, [parse(line) for line in submission.lines], again=True)
         later: set[tuple[str, int]] = set()
         for job, submission in reversed(replays):
             dead = untried(self._pages, job, requests_of(submission.lines))

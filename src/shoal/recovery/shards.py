@@ -12,14 +12,15 @@ A server that was emptied, or is older than that, has lost every job that has ho
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
 
 import structlog
 
 from shoal.errors import RedisUnavailable, ShoalError
 from shoal.frontier.rebuild import Overtaken
-from shoal.frontier.slots import slot_of
-from shoal.frontier.spread_rebuild import Line, ServerRebuild, SpreadRebuild
+from shoal.frontier.slots import SLOTS, slot_of
+from shoal.frontier.spread_rebuild import Line, Place, ServerRebuild, SpreadRebuild
 from shoal.frontier.tag import parse_name
 from shoal.recovery.losses import DOUBT, LATELY
 from shoal.recovery.way_back import WayBack
@@ -28,8 +29,12 @@ from shoal.store.jobs import JobStore
 
 log = structlog.get_logger()
 
+EVERY = frozenset(range(SLOTS))
 TRIM_EVERY_S = 10.0
-LINES_AT_ONCE = 1_000
+LINKS_S = 2.0
+"""So long links are seen to in one look, give or take a line."""
+PAGES_AT_ONCE = 5
+"""Of lines of a slot, in one look."""
 
 
 class ShardRecovery:
@@ -41,19 +46,41 @@ class ShardRecovery:
         self._jobs = jobs
         self._way = way
         self._trimmed_at = 0.0
+        self._places: dict[tuple[str, int], Place] = {}
+        """Where to go on with the lines of a kind and a slot."""
+        self._first_slot = 0
 
     def look_at_servers(self, catch_up: Callable[[], None]) -> None:
         """At each that is there; `catch_up` is for what any of them may have lost."""
         self._rebuild.caretaker.tend()  # the table may have forgotten where slots have gone
-        well: dict[str, bool] = {}
+        self._rebuild.shards.table(anew=True)
+        there: dict[str, ServerRebuild] = {}
         for name, server in self._rebuild.servers().items():
             try:
-                well[name] = self._look_at(server, catch_up)
+                if self._look_at(server):
+                    there[name] = server
             except RedisUnavailable as exc:
-                trouble = self._rebuild.away(name, exc)
-                log.warning("shard_away", shard=name, error=trouble.message)
-        self._pay(well)
-        self._trim(well)
+                if trouble := self._rebuild.blame(name, exc):
+                    log.warning("shard_away", shard=name, error=trouble.message)
+                else:
+                    log.warning("look_failed", error=str(exc))
+        if claim := self._rebuild.claim_links():
+            try:
+                self._see_to_links(there, catch_up)
+            finally:
+                self._rebuild.unclaim_links(claim)
+
+    def _see_to_links(self, there: Mapping[str, ServerRebuild], catch_up: Callable[[], None]) -> None:
+        """What was lost is sent again, what is owed is paid, and what has arrived is forgotten; for a short while."""
+        deadline = time.monotonic() + LINKS_S
+        asked: dict[str, frozenset[int]] = {}
+        for name, server in there.items():
+            try:
+                asked[name] = self._make_whole(server, catch_up, deadline)
+            except RedisUnavailable as exc:
+                log.warning("shard_not_whole", shard=name, error=str(exc))
+        self._pay({name: there[name] for name in asked}, deadline)
+        self._trim(asked, deadline)
 
     # --- the list of jobs ----------------------------------------------------------------------------------------
 
@@ -75,37 +102,27 @@ class ShardRecovery:
 
     # --- one server ----------------------------------------------------------------------------------------------
 
-    def _look_at(self, server: ServerRebuild, catch_up: Callable[[], None]) -> bool:
-        """Is all well with it?"""
+    def _look_at(self, server: ServerRebuild) -> bool:
+        """May it be worked with?"""
         run, before = server.server(), server.trusted()
         epochs = self._epochs.of(f"{self._epochs.frontier}.{server.name}")
         last = epochs.last()  # first: whoever looks at the same time only raises both
         epoch = server.next_epoch()
-        lost = self._rebuild.adopt(server.lost_slots(), server.name) if epoch > last else server.slots()
-        if lost and not self._begin_again(server, lost, max(last, epoch)):
+        lost = self._rebuild.adopt(server.lost_slots(), server.name) if epoch > last else server.marked()
+        if lost and not self._begin_again(server, run, lost, max(last, epoch)):
             return False
         if epoch > last:
             epochs.note(epoch)
+        elif not lost:
+            server.raise_epoch(last)  # of another server that had this name
         if before and before != run:
             self._rebuild.cast_doubt(DOUBT)
             server.skip_leases(run, LATELY)
         server.disown()
         if before != run:
-            self._rebuild.fence()  # it may have forgotten that others have lost something
+            self._bring_again(server.slots())  # before anything comes there again
+            server.begin_asking(run, self._rebuild.fence())  # it may have forgotten that others have lost something
             server.trust(run)
-        return server.is_whole(run) or self._make_whole(server, run, catch_up)
-
-    def _make_whole(self, server: ServerRebuild, run: str, catch_up: Callable[[], None]) -> bool:
-        """What this run of the server may have lost is made good; False when that did not succeed this time."""
-        try:
-            catch_up()
-        except RedisUnavailable as exc:
-            log.warning("shard_not_whole", shard=server.name, error=str(exc))
-            return False
-        self._bring_again(server.slots())
-        if not self._send_again(server.slots()):
-            return False
-        server.note_whole(run)
         return True
 
     def _bring_again(self, slots: Iterable[int]) -> None:
@@ -117,8 +134,20 @@ class ShardRecovery:
             job, life = parse_name(name)
             if job in lives and lives[job].life == life and not lives[job].ended:
                 self._way.begin(job, force=True)
+        self._rebuild.jobs.list.forget_brought(list(lately.values()))
 
-    def _begin_again(self, server: ServerRebuild, slots: list[int], epoch: int) -> bool:
+    def _make_whole(self, server: ServerRebuild, catch_up: Callable[[], None], deadline: float) -> frozenset[int]:
+        """What it may have lost is made good, as far as others are there; slots that need not be asked again."""
+        run = server.server()
+        if not server.is_whole(run):
+            asked = self._send_again(server, run, deadline)
+            if len(asked) < SLOTS:
+                return asked
+            catch_up()
+            server.note_whole(run)
+        return EVERY
+
+    def _begin_again(self, server: ServerRebuild, run: str, slots: Mapping[int, str], epoch: int) -> bool:
         """These slots have nothing, or nothing of today: jobs that have hosts there are rebuilt."""
         claim = self._rebuild.claim()
         if not claim:
@@ -127,9 +156,10 @@ class ShardRecovery:
         try:
             for job in self._rebuild.jobs_in(self._jobs.living(), slots):
                 self._way.begin(job, claim=claim)
+            self._epochs.note(self._rebuild.next_epoch())  # a list of jobs that loses their new lives is found out
             self._rebuild.cast_doubt(DOUBT)
-            server.begin_slots(slots)
-            server.set_epoch(epoch + 1)  # last: who is cut short before this is followed by another
+            server.begin_slots(slots, run)
+            server.raise_epoch(epoch)  # last: who is cut short before this is followed by another
         except Overtaken:
             return False
         finally:
@@ -138,26 +168,30 @@ class ShardRecovery:
 
     # --- links ---------------------------------------------------------------------------------------------------
 
-    def _send_again(self, slots: Iterable[int]) -> bool:
-        """What went to these slots lately, from any other; False when not all can be asked."""
-        _, fenced = self._rebuild.fence()
-        lines, complete = self._rebuild.lines("sent")
-        wanted = frozenset(slots)
-        sent = [self._send(line, line.to & wanted) for line in lines if line.to & wanted]
-        return fenced and complete and all(sent)
-
-    def _pay(self, well: dict[str, bool]) -> None:
-        """Links that are owed to slots whose servers are back."""
-        for line in self._rebuild.lines("owed")[0]:
-            if self._rebuild.are_there(line.to, well):
-                self._send(line, line.to)
+    def _send_again(self, server: ServerRebuild, run: str, deadline: float) -> frozenset[int]:
+        """What went to this server lately, from any slot; those of which all was sent once more."""
+        fence, places = server.asked(run)
+        if not fence:
+            server.begin_asking(run, fence := self._rebuild.fence())
+        wanted = frozenset(server.slots())
+        for slot in sorted(EVERY):
+            place = places.get(slot, Place())
+            try:
+                while not place.ended and time.monotonic() < deadline:
+                    lines, after = self._rebuild.lines("sent", slot, place, fence)
+                    if not all(self._send(line, line.to & wanted) for line in lines if line.to & wanted):
+                        break
+                    place = after
+                    server.note_asked(run, slot, place)
+            except RedisUnavailable as exc:
+                log.info("slot_not_asked", shard=server.name, slot=slot, error=str(exc))
+            places[slot] = place
+        return frozenset(slot for slot, place in places.items() if place.ended)
 
     def _send(self, line: Line, to: frozenset[int]) -> bool:
         """The links of these pages to these slots, once more; those of an earlier life are nobody's."""
         try:
-            standing = self._rebuild.jobs.list.lives([line.job]).get(line.job)
-            mine = standing is not None and standing.life == line.life and not standing.ended
-            if mine:
+            if mine := self._is_mine(line):
                 self._way.send_links(line.job, line.pages, lambda host: slot_of(host) in to)
             self._rebuild.note_lines([line], again=mine)
         except ShoalError as exc:
@@ -165,13 +199,57 @@ class ShardRecovery:
             return False
         return True
 
-    def _trim(self, well: dict[str, bool]) -> None:
-        """What was sent a while ago to servers that have been well since is on their disks."""
+    def _is_mine(self, line: Line) -> bool:
+        standing = self._rebuild.jobs.list.lives([line.job]).get(line.job)
+        return standing is not None and standing.life == line.life and not standing.ended
+
+    def _pay(self, there: Mapping[str, ServerRebuild], deadline: float) -> None:
+        """Links that are owed to slots whose servers are back."""
+        fences = {name: server.fence() for name, server in there.items()}  # before anything is sent
+        table = self._rebuild.shards.table()
+        for line in self._some_lines("owed", deadline):
+            to = frozenset(slot for slot in line.to if table[slot] in there)
+            if time.monotonic() >= deadline:
+                return
+            if to and table[line.slot] in fences:
+                self._pay_line(line, to, fences[table[line.slot]])
+
+    def _pay_line(self, line: Line, to: frozenset[int], fence: int) -> None:
+        try:
+            if mine := self._is_mine(line):
+                self._way.send_links(line.job, line.pages, lambda host: slot_of(host) in to)
+            self._rebuild.note_paid(line, to, fence, mine=mine)
+        except ShoalError as exc:
+            log.warning("links_not_sent", job=line.job, error=str(exc))
+
+    def _trim(self, asked: Mapping[str, frozenset[int]], deadline: float) -> None:
+        """What came a while ago to servers that have been there since is on their disks."""
         if time.monotonic() - self._trimmed_at < TRIM_EVERY_S:
             return
         self._trimmed_at = time.monotonic()
+        table = self._rebuild.shards.table()
         brought = self._rebuild.jobs.list.brought(LATELY)
-        there = [text for (_, slot), text in brought.items() if self._rebuild.are_there([slot], well)]
-        self._rebuild.jobs.list.forget_brought(there)
-        lines, _ = self._rebuild.lines("sent", LATELY, LINES_AT_ONCE)
-        self._rebuild.note_lines([line for line in lines if self._rebuild.are_there(line.to, well)], again=False)
+        self._rebuild.jobs.list.forget_brought([text for (_, slot), text in brought.items() if table[slot] in asked])
+        arrived = [
+            line
+            for line in self._some_lines("sent", deadline, LATELY)
+            if all(line.slot in asked.get(table[slot], frozenset()) for slot in line.to)
+        ]
+        self._rebuild.note_lines(arrived, again=False)
+
+    def _some_lines(self, kind: str, deadline: float, ago: timedelta = timedelta()) -> Iterator[Line]:
+        """Some of each slot that is there; the next time, those behind them, and of another slot first."""
+        self._first_slot = (self._first_slot + 1) % SLOTS
+        for slot in (*range(self._first_slot, SLOTS), *range(self._first_slot)):
+            for _ in range(PAGES_AT_ONCE):
+                if time.monotonic() >= deadline:
+                    return
+                place = Place(self._places.get((kind, slot), Place()).since)
+                try:
+                    lines, place = self._rebuild.lines(kind, slot, place, ago=ago)
+                except RedisUnavailable:
+                    break
+                yield from lines
+                self._places[kind, slot] = Place() if place.ended else place
+                if place.ended:
+                    break

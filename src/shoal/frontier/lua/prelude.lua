@@ -3,7 +3,8 @@
 -- KEYS[1] prefix of all keys. Names are built here and nowhere else; frontier/keys.py lists them.
 -- A frontier that is spread over servers has two kinds of parts. In its list of jobs KEYS[2] is 'jobs': no job ends by
 -- itself there. In a slot it is the prefix of what is about the server. Nobody works with a slot that is not `here`, as
--- its mark says, nor on a server that was started anew and that nobody has looked at.
+-- its mark says, nor on a server that was started anew and that nobody has looked at; but for those who move slots or
+-- look at servers, who give KEYS[3].
 local IN_LIST = KEYS[2] == 'jobs'
 local IN_SLOT = not IN_LIST and KEYS[2]
 local P = IN_SLOT or KEYS[1]
@@ -14,7 +15,7 @@ P = KEYS[1]
 local SLOT = P .. ':slot'
 local function this_run() return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') or '' end
 local function is_run(run) return string.find(redis.call('INFO', 'server'), 'run_id:' .. run, 1, true) end
-if IN_SLOT then
+if IN_SLOT and not KEYS[3] then
   local mark = redis.call('GET', SLOT) or 'lost'
   if mark == 'here' and not is_run(redis.call('GET', SERVER) or '-') then mark = 'unseen' end
   if mark ~= 'here' then return redis.error_reply('ELSEWHERE ' .. mark) end
