@@ -7,7 +7,7 @@ hand in Redis has left. Large things are looked at a window at a time, one after
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
 import structlog
@@ -66,7 +66,7 @@ class Reconciler:
         self._sampled = Window(1)
         self._hosts_from = 0
         self._cursor = 0
-        self._section = 0
+        self._section = ""
         """Of the frontier, in which keys without an owner are looked for."""
         self._last_seen: dict[str, tuple[Stand, float]] = {}
         """Job → its sums, and since when they are the same."""
@@ -77,7 +77,7 @@ class Reconciler:
         """What is to be done, and how often."""
         return (
             Chore("reap", self.reap),
-            Chore("slots", self.slots, timedelta(seconds=1)),
+            *((Chore("slots", self.slots, timedelta(seconds=1)),) if self._frontier.in_slots else ()),
             Chore("rings", self.rings, timedelta(seconds=15)),
             Chore("strays", self.strays, timedelta(seconds=10)),
             Chore("still_jobs", self.still_jobs, timedelta(seconds=20)),
@@ -211,7 +211,9 @@ class Reconciler:
     def strays(self) -> None:
         """Keys of jobs that have been forgotten, jobs missing in the list, lease groups without a deadline."""
         sections = self._audit.sections()
-        audit = sections[self._section % len(sections)]
+        if self._section not in sections:  # its server has gone away, or it was the last one
+            self._section, self._cursor = _next(sections, self._section), 0
+        audit = sections[self._section]
         found = audit.rotations()
         for _ in range(SCANS_AT_ONCE):
             self._cursor, strays, groups = audit.scan(self._cursor)
@@ -220,7 +222,7 @@ class Reconciler:
             if lost:
                 self._repairs.note("lease_groups", lost)
             if not self._cursor:
-                self._section += 1
+                self._section = _next(sections, self._section)
                 break
         self._drop(audit, found)
 
@@ -232,6 +234,11 @@ class Reconciler:
             dropped, listed = audit.drop_strays(job, by_job[job])
             if dropped or listed:
                 self._repairs.note("unlisted_jobs" if listed else "keys", 1 if listed else dropped, job)
+
+
+def _next(names: Iterable[str], last: str) -> str:
+    """The one behind the last; after all, the first."""
+    return min((name for name in names if name > last), default=min(names))
 
 
 def _should_move(stand: Stand) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -326,3 +327,37 @@ def test_no_shard_is_blamed_for_another(desk: Desk, servers: Servers, monkeypatc
     rebuild = desk.platform.rebuild
     assert isinstance(rebuild, SpreadRebuild)
     assert rebuild.shards.troubles() == ()
+
+
+# --- without shards ---------------------------------------------------------------------------------------------------
+
+
+def test_who_has_no_shards_pays_nothing_for_them(servers: Servers, tmp_path: Path) -> None:
+    with a_desk(servers.control, tmp_path, prefix="shoal") as plain:
+        plain.submit(*MANY[:3])
+        plain.platform.housekeeper.tick()
+        plain.work()
+        plain.platform.housekeeper.tick()
+        assert "shoal_shard" not in plain.get("/metrics").text
+    keys = cast("list[str]", control_of(servers).keys())
+    assert "shoal:chore:strays" in keys
+    assert "shoal:chore:slots" not in keys
+    assert [key for key in keys if not key.startswith("shoal:")] == []
+    for name in ("a", "b", "c"):
+        assert servers.client(name).dbsize() == 0
+
+
+# --- keys without an owner --------------------------------------------------------------------------------------------
+
+
+def test_strays_are_found_in_every_slot_also_after_a_shard_was_away(desk: Desk, servers: Servers) -> None:
+    reconciler = desk.platform.housekeeper.reconciler
+    with servers.away("b"):
+        for _ in range(5):
+            reconciler.strays()
+    strays = {name: f"shoal.{slot:02d}:ready:nobody.0" for name, slot in (("a", 0), ("b", 7), ("c", 15))}
+    for name, key in strays.items():
+        servers.client(name).zadd(key, {"h": 1})
+    wait_until(
+        lambda: not any((reconciler.strays(), servers.client(name).exists(key))[1] for name, key in strays.items())
+    )

@@ -157,9 +157,9 @@ class Audit:
         """Put a job's sums right, and hosts that may have fallen out of its lists; it ends when nothing is left."""
         return self._recount(job, 1, hosts)
 
-    def sections(self) -> list[Audit]:
-        """The frontiers that this one consists of: keys and hosts are looked at in each by itself."""
-        return [self]
+    def sections(self) -> dict[str, Audit]:
+        """The frontiers that this one consists of, by names in order: keys are looked at in each by itself."""
+        return {"": self}
 
     def _recount(self, job: str, repairs: int, hosts: Iterable[str]) -> Recount | None:
         return self.recounted(job, repairs, hosts)

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import chain
-from typing import cast
+from typing import ClassVar, cast
 
 import redis
 
@@ -79,6 +79,9 @@ Seen = tuple[int, str]
 
 class Frontier:
     """All operations on one frontier."""
+
+    in_slots: ClassVar[bool] = False
+    """Its hosts are spread over several servers."""
 
     def __init__(
         self,

@@ -69,6 +69,8 @@ def slot_frontiers(shards: Shards, manners: Manners, holder: str) -> Faces[SlotF
 class SpreadFrontier(Frontier):
     """All operations on a frontier in slots."""
 
+    in_slots = True
+
     def __init__(
         self, control: redis.Redis, prefix: str, shards: Shards, manners: Manners = DEFAULT_MANNERS, holder: str = ""
     ) -> None:

@@ -35,10 +35,10 @@ class SpreadAudit(Audit):
         self._slots = slots
         self._jobs = jobs
 
-    def sections(self) -> list[Audit]:
+    def sections(self) -> dict[str, Audit]:
         """The list of jobs and each slot, as far as they are there."""
         found = self._slots.each_there(range(SLOTS), lambda slot: slot.audit)
-        return [self._list, *found.values()]
+        return {"": self._list, **{f"{slot:02d}": audit for slot, audit in found.items()}}
 
     def unanswered(self, ago: timedelta) -> set[str]:
         due: set[str] = set()
