@@ -82,6 +82,7 @@ class Crawl:
     urls: set[str]
     budget: int | None = None
     cancelled: bool = False
+    replayed: bool = False
 
     @property
     def is_bounded(self) -> bool:
@@ -164,7 +165,9 @@ class Storm:
 
     def replay(self) -> None:
         if self.jobs:
-            self.desk.post(f"jobs/{self.dice.choice(list(self.jobs))}/dead/replay", {})
+            job = self.dice.choice(list(self.jobs))
+            self.jobs[job].replayed = True
+            self.desk.post(f"jobs/{job}/dead/replay", {})
 
     def change(self) -> None:
         """Limits that leave nothing out, unless some were left out before."""
@@ -350,7 +353,9 @@ def test_nothing_is_lost_in_a_storm(
             if row.state is not JobState.CANCELLED:
                 # Who was held up may store a page that has died since, or is beyond the budget by now.
                 counts = len(set(stored) - storm.found(job)[1]) if not crawl.is_bounded else 0
-                assert counts <= row.status.counters.done <= len(stored), row.status
+                assert counts <= row.status.counters.done, row.status
+                # A letter whose page was not settled may be tried again beside it: two fetches, one row.
+                assert crawl.replayed or row.status.counters.done <= len(stored), row.status
                 assert row.status.reconciles, row.status
 
 
