@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from shoal.core.model import JobState, Outcome, Sent, Settlement
+from shoal.core.spec import JobSpec
 from shoal.errors import RedisUnavailable
 from shoal.frontier.scripts import Scripts, connect
 from shoal.frontier.shards import Shards
@@ -182,6 +183,22 @@ def test_a_job_that_ends_while_it_is_looked_at_has_all_its_sums(frontier: Spread
     assert status.counters.done == 4
     assert status.state is JobState.FINISHED
     assert state(frontier, "job") is JobState.FINISHED
+
+
+def test_who_does_not_know_that_a_job_was_dropped_does_not_stand_in_its_way(
+    frontier: SpreadFrontier, servers: Servers
+) -> None:
+    """He has read a moment ago that it lives, and takes its first lease; whoever dropped it makes it known again."""
+    start(frontier, "job", pages(host_on(frontier, "a"), 5))
+    life = frontier.jobs.list.lives(["job"])["job"].life
+    frontier.jobs.current([f"job.{life}"])
+    servers.client("control").delete("shoal.jobs:job:job")
+    lease(frontier)
+    frontier.jobs.list.note_recalled("job", life, 1, 5)
+    frontier.jobs.list.next_limits("job")
+    frontier.jobs.list.note_agreed("job", life, "x")
+    assert frontier.status("job") is None
+    assert frontier.create("job", JobSpec())
 
 
 # --- the time of a job ------------------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ class Budgets:
             return
         for slot in self._jobs.slots_of(job):
             self._agree_with(facts, slot)
-        self._jobs.note_agreed(job, run)
+        self._jobs.note_agreed(job, facts.life, run)
 
     def _agree_with(self, facts: Facts, slot: int) -> None:
         share = self._slots.on(slot, lambda each: each.share(facts.name), patience_s=0)

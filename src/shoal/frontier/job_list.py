@@ -201,27 +201,23 @@ class JobList:
         with translated_errors("jobs"):
             return sorted(cast("set[str]", self._client.smembers(f"{self._prefix}:jobs")))
 
-    def note_start(self, job: str) -> bool:
+    def note_start(self, job: str, life: str) -> bool:
         """A job's first lease; True for the first who says so."""
-        seconds, micros = self._time()
-        with translated_errors("start"):
-            at = str(seconds * 1000 + micros // 1000)
-            return bool(self._client.hsetnx(f"{self._prefix}:job:{job}", "started", at))
+        return self._note(job, life, "started", "?", "")
 
-    def note_recalled(self, job: str, rows: int, first_ms: int = 0) -> None:
+    def note_recalled(self, job: str, life: str, rows: int, first_ms: int = 0) -> None:
         """So many stored rows were found again; the first was asked for then, on the clock of some worker."""
-        seconds, micros = self._time()
-        key, now = f"{self._prefix}:job:{job}", seconds * 1000 + micros // 1000
-        with translated_errors("recall"):
-            self._client.hincrby(key, "recalled", rows)
-            if first_ms:
-                created = int(self._client.hget(key, "created") or 0)
-                self._client.hsetnx(key, "started", str(min(max(first_ms, created), now)))
+        self._note(job, life, "recalled", "+", rows)
+        if first_ms:
+            self._note(job, life, "started", "?", first_ms)
 
     def next_limits(self, job: str) -> None:
         """Its limits have changed: slots that were away have older ones."""
-        with translated_errors("limits"):
-            self._client.hincrby(f"{self._prefix}:job:{job}", "limits", 1)
+        self._note(job, "", "limits", "+", 1)
+
+    def _note(self, job: str, life: str, field: str, how: str, value: Arg) -> bool:
+        """Of a job that was dropped meanwhile nothing is written down: it would count as known."""
+        return bool(self._scripts.call("note_fact", [job, life, field, how, value]))
 
     def _time(self) -> tuple[int, int]:
         with translated_errors("time"):
@@ -287,10 +283,9 @@ class JobList:
         with translated_errors("server"):
             return str(self._client.info("server")["run_id"])
 
-    def note_agreed(self, job: str, run: str) -> None:
+    def note_agreed(self, job: str, life: str, run: str) -> None:
         """In this run, the list knows what slots have of the job's budget."""
-        with translated_errors("shares"):
-            self._client.hset(f"{self._prefix}:job:{job}", "agreed", run)
+        self._note(job, life, "agreed", "=", run)
 
     def shares(self, job: str) -> dict[int, tuple[int, int]]:
         """Slot → (pages that it may have, version)"""

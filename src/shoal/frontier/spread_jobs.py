@@ -293,8 +293,8 @@ class SpreadJobs:
         for name in {lease.job for lease in leases} - self._begun:
             if len(self._begun) >= MOST_KNOWN:
                 self._begun.clear()
-            job, _ = parse_name(name)
-            if self.list.note_start(job) and (facts := self.list.facts(job)):
+            job, life = parse_name(name)
+            if self.list.note_start(job, life) and (facts := self.list.facts(job)):
                 for slot in self.list.slots_of(job):
                     with suppress(RedisUnavailable):  # it is told when it is back
                         self.set_time(facts, slot)

@@ -253,7 +253,8 @@ class SpreadRebuild(Rebuild):
             name = joined.name
             new += self._rebuilds.on(slot, lambda each, name=name, some=some: each.recall(name, some))
             self.jobs.note_used(joined, slot)
-        self.jobs.list.note_recalled(job, new, min((row.at_ms for row in rows if row.at_ms), default=0))
+        first_ms = min((row.at_ms for row in rows if row.at_ms), default=0)
+        self.jobs.list.note_recalled(job, joined.life, new, first_ms)
         return new
 
     def advance(self, job: str, place: str, to: str) -> tuple[str, bool]:
