@@ -562,6 +562,45 @@ def test_a_grant_that_did_not_arrive_is_not_lost(frontier: SpreadFrontier, serve
     assert status_of(frontier, "job").counters.admitted == 50
 
 
+def test_a_share_that_was_given_up_does_not_come_back_with_an_older_server(
+    desk: Desk, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others have used it by then."""
+    monkeypatch.setattr("shoal.frontier.budgets.DRY_S", 0.0)
+    frontier, a, b = desk.platform.frontier, host_on(servers, "a"), host_on(servers, "b")
+    frontier.create("job", JobSpec(rate="unlimited", pages=320))
+    frontier.admit("job", [*pages(a, 1), *pages(b, 1)])
+    servers.save()
+    frontier.admit("job", pages(a, 400, first=10))
+    assert status_of(frontier, "job").counters.admitted == 320
+    servers.mortals["b"].restart()
+    shards = desk.platform.recovery._shards  # pyright: ignore[reportPrivateUsage]
+    assert shards
+    shards.look_at_servers(lambda: None)
+    assert frontier.admit("job", pages(b, 5, first=500)).over_budget == 5
+    assert status_of(frontier, "job").counters.admitted == 320
+
+
+# --- cancelled --------------------------------------------------------------------------------------------------------
+
+
+def test_a_cancelled_job_of_which_a_server_has_lost_everything_ends_with_the_sums_of_its_rows(
+    desk: Desk, servers: Servers
+) -> None:
+    a, b = host_on(servers, "a"), host_on(servers, "b")
+    job = desk.submit(*[f"http://{host}/{n}" for host in (a, b) for n in range(5)], robots=False)
+    desk.work(at_most=6)
+    assert len(lease(desk.platform.frontier)) == 4
+    desk.platform.control.cancel(job)
+    servers.mortals["b"].empty()
+    desk.platform.recovery.look()
+    desk.platform.housekeeper.reconciler.lost_ends()
+    status = desk.platform.control.job(job).status
+    assert status
+    assert status.ended_ms
+    assert status.counters.done == desk.platform.pages.count(job) == 6
+
+
 # --- frozen, and away -------------------------------------------------------------------------------------------------
 
 

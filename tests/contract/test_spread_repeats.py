@@ -107,6 +107,20 @@ def test_what_a_job_owes_is_counted_again(frontier: SpreadFrontier, servers: Ser
     assert frontier.tend() == ("job",)
 
 
+def test_links_that_are_noted_again_after_some_were_paid_are_owed_once(
+    frontier: SpreadFrontier, servers: Servers
+) -> None:
+    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    line = owe(frontier, a, b)
+    name, _, page, token = line.split(" ")
+    some, all_of_it = line, f"{name} {slot_of(b)},99 {page} {token}"
+    on_slot(frontier, a, lambda each: each.note_links(name, 0, "", f"{slot_of(b)},99", page, token))
+    on_slot(frontier, a, lambda each: each._scripts.call("pay_links", [0, all_of_it, some, ""]))
+    on_slot(frontier, a, lambda each: each._scripts.call("pay_links", [0, some, "", some]))
+    assert servers.client("a").hget(f"shoal.{slot_of(a):02d}:job:{name}", "owing") == "0"
+    assert frontier.tend() == ("job",)
+
+
 # --- cancelled --------------------------------------------------------------------------------------------------------
 
 

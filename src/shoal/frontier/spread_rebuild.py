@@ -298,6 +298,11 @@ class SpreadRebuild(Rebuild):
             self.shards.failed(server.name, exc)
             return False
 
+    def unended(self) -> list[str]:
+        """Jobs that the list knows, and that have not ended there."""
+        lives = self.jobs.list.lives(self.jobs.list.known())
+        return [job for job, standing in lives.items() if not standing.ended]
+
     def jobs_in(self, jobs: Sequence[str], slots: Iterable[int]) -> list[str]:
         """Those of the jobs that have hosts in these slots; all, when the list may have forgotten that they have."""
         if not self.is_whole(self.server()):

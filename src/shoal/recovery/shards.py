@@ -154,6 +154,8 @@ class ShardRecovery:
             return False
         log.warning("shard_lost", shard=server.name, slots=len(slots))
         try:
+            for job in self._rebuild.jobs_in(self._jobs.gone(self._rebuild.unended()), slots):
+                self._rebuild.drop(job, claim)  # a cancelled one: it ends with the sums of its rows
             for job in self._rebuild.jobs_in(self._jobs.living(), slots):
                 self._way.begin(job, claim=claim)
             self._epochs.note(self._rebuild.next_epoch())  # a list of jobs that loses their new lives is found out

@@ -13,6 +13,6 @@ local function gone() return number(6) + number(7) + number(8) end
 if version <= number(3) then return { number(2) - gone(), version == number(3) and number(4) or 0, number(3) } end
 local dropped = drop_last(job, tonumber(ARGV[3]))
 j = read()
-redis.call('HSET', job_key(job), 'pages', number(5), 'share', ARGV[2], 'cut', dropped)
+redis.call('HSET', job_key(job), 'pages', number(5), 'share', ARGV[2], 'share_run', redis.call('GET', SERVER), 'cut', dropped)
 refresh_due(job)
 return { number(5) - gone(), dropped, version }

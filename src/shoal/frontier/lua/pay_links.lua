@@ -7,11 +7,8 @@ local since = redis.call('ZSCORE', owed_key(), ARGV[2])
 if since then
   redis.call('ZREM', owed_key(), ARGV[2])
   local job = string.match(ARGV[2], '^%S+')
-  if ARGV[3] ~= '' then
-    redis.call('ZADD', owed_key(), since, ARGV[3])
-  elseif redis.call('EXISTS', job_key(job)) == 1 then
-    redis.call('HINCRBY', job_key(job), 'owing', -1)
-  end
+  local left = ARGV[3] ~= '' and redis.call('ZADD', owed_key(), since, ARGV[3]) == 1 -- else it is owed already
+  if not left and redis.call('EXISTS', job_key(job)) == 1 then redis.call('HINCRBY', job_key(job), 'owing', -1) end
 end
 if ARGV[4] ~= '' then redis.call('ZADD', sent_key(), now, ARGV[4]) end
 return 1
