@@ -332,8 +332,10 @@ def sync_hosts(settings: Settings) -> None:
     """
     platform = Platform.open(settings, frontier_place(settings).frontier(), no_ring)
     try:
-        platform.recovery.look()  # first: a server that nobody has looked at takes no word
-        platform.hosts.sync()
+        if platform.frontier.in_slots:
+            platform.recovery.look()  # a shard that nobody has looked at takes no word
+        platform.hosts.sync()  # before lost jobs come back
+        platform.recovery.look()
     finally:
         platform.close()
 

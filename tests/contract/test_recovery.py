@@ -34,7 +34,7 @@ from shoal.render.port import Rendered
 from shoal.store.dead import DeadLetters, Selection
 from shoal.store.job_rows import NewJob
 from shoal.store.tables import jobs, pages
-from shoal.wiring import Platform, no_ring, redis_urls
+from shoal.wiring import Platform, no_ring, redis_urls, sync_hosts
 from shoal.worker.context import JobContext
 from shoal.worker.delivery import Delivery
 from shoal.worker.reader import Reader
@@ -1330,3 +1330,21 @@ def test_a_server_that_was_started_anew_is_in_doubt_for_a_while(desk: Desk) -> N
     assert rebuild.doubt() == timedelta()
     desk.platform.recovery.look()
     assert timedelta() < rebuild.doubt() <= DOUBT
+
+
+def test_operators_words_are_told_before_lost_jobs_come_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.submit("http://a.test/1")
+    assert desk.patch("hosts/a.test", {"paused": True}).status_code == 200
+    desk.platform.recovery.look()
+    _flush(desk)
+    paused: list[bool] = []
+    look = Recovery.look
+
+    def looked(recovery: Recovery) -> None:
+        host = desk.platform.watch.host("a.test")
+        paused.append(host is not None and host.paused)
+        look(recovery)
+
+    monkeypatch.setattr(Recovery, "look", looked)
+    sync_hosts(desk.platform.settings)
+    assert paused == [True]

@@ -683,6 +683,11 @@ def test_a_table_that_was_lost_is_found_again(frontier: SpreadFrontier, three: S
         ("a=redis://one b=redis://one", "the same server"),
         (" ".join(f"s{n}=redis://h{n}" for n in range(17)), "17 shards"),
         ("a=redis://:secret@one b=:secret2@two", "number 2"),
+        ("a=redis://:secret@one/0,b=redis://two/0", "'a' has no URL .* is a space"),
+        ("a=redis://:secret@one/x", "'a' has no URL"),
+        ("a=redis://:secret@one:99999", "'a' has no URL"),
+        ("a=redis://:sec/ret@one:6379/0", "'a' has no URL"),
+        ("a=unix:///socket?db=one", "'a' has no URL"),
     ],
 )
 def test_shards_that_cannot_be_are_refused(text: str, told: str) -> None:

@@ -12,11 +12,12 @@ from typing import cast
 import pytest
 
 from shoal.core.model import JobState
+from shoal.errors import InputError
 from shoal.frontier.moving import Move
 from shoal.frontier.shards import Shards
-from shoal.frontier.slots import slot_of
+from shoal.frontier.slots import SLOTS, slot_of
 from shoal.frontier.spread_rebuild import Line, SpreadRebuild
-from shoal.wiring import sync_hosts
+from shoal.wiring import open_platform, sync_hosts
 from tests.contract.api import Desk, a_desk
 from tests.contract.test_spread_losses import (
     a_minute_passes,
@@ -84,6 +85,43 @@ def test_everybody_starts_when_a_shard_has_lost_a_word_on_a_host(desk: Desk, ser
     status = desk.platform.watch.host(b)
     assert status is not None
     assert status.rate == 1
+
+
+def test_a_server_that_has_two_names_is_refused_before_anything_is_done_to_it(
+    desk: Desk, servers: Servers, tmp_path: Path
+) -> None:
+    """A name was added to SHOAL_SHARDS, with the wrong URL."""
+    job = desk.submit(*MANY)
+    life, marks = life_of(desk, job), [mark_of(servers, "a", slot) for slot in range(SLOTS)]
+    twice = f"{servers.named} d={servers.urls['a']}?db=0"
+    with a_desk(servers.control, tmp_path / "other", prefix="shoal", shards=twice) as other:
+        for _ in range(2):
+            with pytest.raises(InputError, match="a and d are the same database of the same server"):
+                other.platform.recovery.look()
+    look(desk)
+    assert [mark_of(servers, "a", slot) for slot in range(SLOTS)] == marks
+    assert life_of(desk, job) == life
+    assert set(finish(desk)) == set(MANY)
+
+
+def test_a_shard_that_has_hosts_and_no_name_is_told_everywhere(desk: Desk, servers: Servers, tmp_path: Path) -> None:
+    """Slots were moved to a new one before this process was restarted with its name."""
+    job = desk.submit(*MANY)
+    told = "hosts are on the shard 'c', which SHOAL_SHARDS does not name"
+    two = " ".join(f"{name}={servers.urls[name]}" for name in ("a", "b"))
+    settings = desk.platform.settings.model_copy(update={"shards": two})
+    with open_platform(settings, rings=False) as other:
+        other.recovery.look()
+        assert [each.message for each in other.watch.troubles()] == [told]
+        status = other.frontier.status(job)
+        assert status
+        assert status.partial
+        assert [each.message for each in status.troubles] == [told]
+        assert [(each.name, each.slots, each.memory is None) for each in other.watch.shards()] == [
+            ("a", 6, False),
+            ("b", 5, False),
+            ("c", 5, True),
+        ]
 
 
 # --- a shard that is started anew -------------------------------------------------------------------------------------

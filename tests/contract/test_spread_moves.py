@@ -13,6 +13,7 @@ import pytest
 import redis
 
 from shoal.core.model import JobState
+from shoal.doctor.redis import least_rights
 from shoal.errors import Conflict, InputError, RedisUnavailable
 from shoal.frontier import moving
 from shoal.frontier.moving import Move, Mover
@@ -287,6 +288,32 @@ def test_a_slot_of_a_server_without_a_name_is_told(servers: Servers) -> None:
     with pytest.raises(InputError, match="'gone', which SHOAL_SHARDS does not name"):
         mover.move(Move(3, "gone", "a"))
     mover.close()
+
+
+# --- rights -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_rights_that_the_doctor_lists_are_enough(servers: Servers, tmp_path: Path) -> None:
+    rights = least_rights("shoal", 2, in_slots=True)
+    for name in servers.mortals:
+        servers.client(name).execute_command("ACL", "SETUSER", "fleet", "on", ">secret", *rights)
+
+    def logged_in(url: str) -> str:
+        return url.replace("unix://", "unix://fleet:secret@")
+
+    known = Servers(logged_in(servers.control), {name: logged_in(url) for name, url in servers.urls.items()})
+    with a_desk(known.control, tmp_path, prefix="shoal", shards=known.named) as desk:
+        desk.platform.recovery.look()
+        job = desk.submit(*MANY)
+        desk.work(at_most=10)
+        mover = a_mover(known)
+        for move in mover.plan("b"):
+            mover.move(move)
+        mover.close()
+        finish(desk)
+        assert_complete(desk, job, set(MANY))
+    for name in servers.mortals:
+        servers.client(name).execute_command("ACL", "DELUSER", "fleet")
 
 
 # --- servers that have a name once more -------------------------------------------------------------------------------

@@ -23,6 +23,8 @@ Retire = Annotated[
                  help="Move everything away from this shard, which SHOAL_SHARDS still names."),
 ]  # fmt: skip
 
+_NOTHING = "nothing to move"
+
 app = typer.Typer(no_args_is_help=True, help="Look at the Redis servers that hosts are spread over, and move hosts.")
 
 
@@ -33,7 +35,8 @@ def shards(json: opt.Json = False) -> None:
     shoal frontier shards --json
     """
     with _mover() as mover:
-        rows = [_row(mover, name) for name in mover.shards.names]
+        mover.shards.table()
+        rows = [_row(mover, name) for name in (*mover.shards.names, *mover.shards.unnamed)]
     if json:
         print_json(rows)
     else:
@@ -58,9 +61,17 @@ def rebalance(plan: Plan = False, retire: Retire = "", json: opt.Json = False) -
     elif plan:
         for move in moves:
             say(f"slot {move.slot}: {move.source} → {move.target}")
-        say(f"{len(moves)} of 16 slots would be moved; do so with: shoal frontier rebalance")
+        say(f"{len(moves)} of 16 slots would be moved; do so with: {_command(retire)}" if moves else _NOTHING)
+    elif not moves:
+        say(_NOTHING)
+    elif retire:
+        say(f"{len(moves)} slots were moved; nothing is left on {retire}: take it out of SHOAL_SHARDS of all processes")
     else:
-        say(f"{len(moves)} slots were moved; every shard has as many as the others" if moves else "nothing to move")
+        say(f"{len(moves)} slots were moved; the shards have equally many, give or take one")
+
+
+def _command(retire: str) -> str:
+    return f"shoal frontier rebalance --retire {retire}" if retire else "shoal frontier rebalance"
 
 
 def _carry_out_all(mover: Mover, moves: list[Move]) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from urllib.parse import parse_qs, urlsplit
 
 MOST_SHARDS = 16
 _SERVER = re.compile(r"(?P<name>[a-z0-9][a-z0-9-]{0,30})=(?P<url>(rediss?(\+sentinel)?|unix)://\S+)")
@@ -20,7 +21,27 @@ def read_shards(text: str) -> Mapping[str, str]:
             raise ValueError(f"there are two shards {server['name']!r}")
         if server["url"] in servers.values():
             raise ValueError(f"the shard {server['name']!r} is the same server and database as another")
+        if not _names_a_database(server["url"]):
+            raise ValueError(
+                f"the shard {server['name']!r} has no URL such as redis://one:6379/0 or unix:///PATH?db=0: "
+                "the database is a number, special characters of a password are percent-encoded, "
+                "and between shards is a space"
+            )
         servers[server["name"]] = server["url"]
     if len(servers) > MOST_SHARDS:
         raise ValueError(f"{len(servers)} shards; there can be {MOST_SHARDS}")
     return servers
+
+
+def _names_a_database(url: str) -> bool:
+    """A client would take database 0 for what it cannot read. Those behind sentinels are read when these are asked."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme.endswith("+sentinel"):
+            return True
+        _ = parts.port
+    except ValueError:
+        return False
+    if parts.scheme == "unix":
+        return bool(parts.path) and parse_qs(parts.query).get("db", ["0"])[-1].isdecimal()
+    return bool(parts.hostname) and (parts.path.strip("/") or "0").isdecimal()

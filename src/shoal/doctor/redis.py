@@ -280,12 +280,13 @@ def _refusal(ground: Ground, url: str, who: str, error: BaseException) -> Findin
 
 def _of_user(ground: Ground, url: str) -> dict[str, object]:
     """Whose rights are to be mended: by somebody else, who may."""
-    rights = Words(shlex.join(least_rights(ground.settings.prefix, database_number(url))))
+    in_slots = bool(ground.settings.shard_urls)
+    rights = Words(shlex.join(least_rights(ground.settings.prefix, database_number(url), in_slots=in_slots)))
     return {"admin": redis_cli(url, user=False), "user": urlsplit(url).username or "default", "rights": rights}
 
 
-def least_rights(prefix: str, number: int) -> list[str]:
-    """As docs/guides/redis.md lists them."""
+def least_rights(prefix: str, number: int, *, in_slots: bool = False) -> list[str]:
+    """As docs/guides/redis.md lists them, and for shards docs/guides/shards.md."""
     keys = (
         *(prefix, f"{prefix}:*", "http.*", "browser.*", "control*", "unacked*", "_kombu.*"),
         *("celery-task-meta-*", "*.celery.pidbox*", "celeryev.*"),
@@ -293,7 +294,8 @@ def least_rights(prefix: str, number: int) -> list[str]:
     channels = (f"/{number}.celery.pidbox", f"/{number}.celeryev/*")
     groups = "+@read +@write +@connection +@blocking +@transaction +@pubsub +@scripting -@dangerous -@admin"
     single = "-script +script|load +script|exists +info +time"
-    return [*(f"~{key}" for key in keys), *(f"&{each}" for each in channels), *groups.split(), *single.split()]
+    more = [f"~{prefix}.*", "+restore"] if in_slots else []
+    return [*(f"~{key}" for key in keys), *(f"&{each}" for each in channels), *groups.split(), *single.split(), *more]
 
 
 def _answered(url: str, place: str, text: str, cli: str) -> Finding:

@@ -19,7 +19,7 @@ from shoal.core.model import JobState
 from shoal.errors import RedisUnavailable
 from shoal.frontier.scripts import Arg, Scripts, translated_errors
 from shoal.frontier.slot import NO_SHARE, Rest, Share
-from shoal.frontier.slots import LIST, list_prefix
+from shoal.frontier.slots import list_prefix
 from shoal.frontier.tag import name_of
 from shoal.frontier.wire import COUNTERS, ms, state_of
 
@@ -120,7 +120,7 @@ class JobList:
     def __init__(self, control: redis.Redis, prefix: str) -> None:
         self._client = control
         self._prefix = list_prefix(prefix)
-        self._scripts = Scripts(control, list_prefix(prefix), LIST)
+        self._scripts = Scripts(control, list_prefix(prefix), list_prefix(prefix))
 
     # --- before something comes ----------------------------------------------------------------------------------
 

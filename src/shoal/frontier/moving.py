@@ -187,6 +187,7 @@ class Mover:
 
     def look(self, name: str) -> tuple[int, int]:
         """(requests that wait on a server, its memory in bytes)"""
+        self.shards.shard(name)  # has it a name?
         client = self._raw[name]
         with translated_errors("shards"):
             pipeline = client.pipeline(transaction=False)

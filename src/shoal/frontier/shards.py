@@ -159,16 +159,26 @@ class Shards:
                     found[slot] = name
         return found
 
-    def check_apart(self) -> None:
-        """Two names must not be one database of one server: moving a slot would delete it."""
+    def check_apart(self, *, all_there: bool = True) -> None:
+        """Two names must not be one database of one server: what is under the one would be taken for the other's.
+
+        Raises RedisUnavailable when one is away, unless it is enough to ask those that are there.
+        """
         met: dict[tuple[str, int], str] = {}
-        with translated_errors("shards"):
-            for name, shard in self._shards.items():
-                run = str(shard.client.info("server")["run_id"])
-                database = int(shard.client.connection_pool.connection_kwargs.get("db") or 0)
-                other = met.setdefault((run, database), name)
-                if other != name:
-                    raise InputError(f"SHOAL_SHARDS: {other} and {name} are the same database of the same server")
+        for name, shard in self._shards.items():
+            try:
+                client = shard.client if all_there else self.present(name)
+                with translated_errors("shards"):
+                    run = str(client.info("server")["run_id"])
+            except RedisUnavailable as exc:
+                if all_there:
+                    raise
+                self.failed(name, exc)
+                continue
+            database = int(client.connection_pool.connection_kwargs.get("db") or 0)
+            other = met.setdefault((run, database), name)
+            if other != name:
+                raise InputError(f"SHOAL_SHARDS: {other} and {name} are the same database of the same server")
 
     def note(self, slot: int, name: str) -> None:
         """A slot has moved."""
@@ -204,7 +214,7 @@ class Shards:
         try:
             return self._shards[name]
         except KeyError:
-            raise RedisUnavailable(f"hosts are on the shard {name!r}, which SHOAL_SHARDS does not name") from None
+            raise RedisUnavailable(_unnamed(name)) from None
 
     def present(self, name: str) -> redis.Redis:
         """The client of a server, unless it did not answer a moment ago."""
@@ -220,10 +230,20 @@ class Shards:
     def answered(self, name: str) -> None:
         self.shard(name).answered()
 
+    @property
+    def unnamed(self) -> list[str]:
+        """Servers that have slots, as the table says, and that SHOAL_SHARDS does not name."""
+        return sorted(set(self._table.values()) - self._shards.keys())
+
     def troubles(self) -> tuple[Trouble, ...]:
-        """Servers that did not answer a moment ago."""
+        """Servers that did not answer a moment ago, and such as cannot be asked."""
         now = time.monotonic()
-        return tuple(shard.trouble for shard in self._shards.values() if shard.rests_until > now)
+        unnamed = (Trouble(Need.REDIS, _unnamed(name)[:MAX_MESSAGE], 0) for name in self.unnamed)
+        return (*(shard.trouble for shard in self._shards.values() if shard.rests_until > now), *unnamed)
+
+
+def _unnamed(name: str) -> str:
+    return f"hosts are on the shard {name!r}, which SHOAL_SHARDS does not name"
 
 
 class Faces(Generic[Face]):

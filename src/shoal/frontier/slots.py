@@ -16,8 +16,6 @@ SLOTS = MOST_SHARDS
 """Never changed while a frontier has hosts; and so the most servers that they can be spread over."""
 DOMAIN, ADDRESS = "@", "#"
 """Before the name of a bucket that hosts share."""
-LIST = "jobs"
-"""The part of a spread frontier that knows its jobs, in the control Redis."""
 
 
 @lru_cache(maxsize=200_000)
@@ -28,8 +26,8 @@ def slot_of(host: str) -> int:
 
 
 def list_prefix(prefix: str) -> str:
-    """Of the list of jobs: no frontier in a piece takes one of these for its own."""
-    return f"{prefix}.{LIST}"
+    """Of the list of jobs, in the control Redis: no frontier in a piece takes one of these for its own."""
+    return f"{prefix}.jobs"
 
 
 def server_prefix(prefix: str) -> str:

@@ -46,7 +46,7 @@ from shoal.frontier.routes import RouteBook
 from shoal.frontier.scripts import Arg, Scripts
 from shoal.frontier.shards import Faces, Shards
 from shoal.frontier.slot import UNKNOWN_HERE, Sealed, SlotFrontier
-from shoal.frontier.slots import ADDRESS, LIST, SLOTS, list_prefix, slot_of
+from shoal.frontier.slots import ADDRESS, SLOTS, list_prefix, slot_of
 from shoal.frontier.spread_audit import SpreadAudit
 from shoal.frontier.spread_jobs import SpreadJobs
 from shoal.frontier.spread_keeper import SpreadKeeper
@@ -79,7 +79,7 @@ class SpreadFrontier(Frontier):
             raise InputError("SHOAL_ADDRESS_PARALLEL does not go with SHOAL_SHARDS: an address has hosts on all")
         jobs = list_prefix(prefix)
         self._prefix = jobs
-        self._scripts = Scripts(control, jobs, LIST)
+        self._scripts = Scripts(control, jobs, jobs)
         self._register = Register(control, jobs, self.board)
         self._routes = RouteBook(control, jobs, self._scripts)
         self._likenesses = LikenessBook(self._scripts)

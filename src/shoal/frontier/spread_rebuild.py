@@ -26,7 +26,7 @@ from shoal.frontier.rebuild import LEASES_A_MS, Rebuild, Recalled
 from shoal.frontier.register import Register
 from shoal.frontier.scripts import Arg, Scripts, translated_errors
 from shoal.frontier.shards import HERE, Faces, Shards
-from shoal.frontier.slots import LIST, list_prefix, slot_of
+from shoal.frontier.slots import list_prefix, slot_of
 from shoal.frontier.spread import slot_frontiers
 from shoal.frontier.spread_jobs import SpreadJobs
 from shoal.frontier.tag import new_life, parse_name
@@ -226,7 +226,7 @@ class SpreadRebuild(Rebuild):
     def __init__(self, control: redis.Redis, prefix: str, shards: Shards, manners: Manners = DEFAULT_MANNERS) -> None:
         jobs = list_prefix(prefix)
         super().__init__(control, jobs, manners)
-        self._scripts = Scripts(control, jobs, LIST)
+        self._scripts = Scripts(control, jobs, jobs)
         self.shards = shards
         self._slots = slot_frontiers(shards, manners, "")
         self._rebuilds = Faces(shards, lambda client, slot_prefix, _: _SlotRebuild(client, slot_prefix, shards))

@@ -52,7 +52,7 @@ class SpreadWatch(Watch):
 
     def shards(self) -> list[ShardFigures]:
         slots, found = self._shards.by_server(), list[ShardFigures]()
-        for name in self._shards.names:
+        for name in (*self._shards.names, *self._shards.unnamed):
             figures = ShardFigures(name, len(slots.get(name, ())), None)
             try:
                 client = self._shards.present(name)
@@ -148,6 +148,7 @@ class SpreadWatch(Watch):
                     client.ping()
             except RedisUnavailable as exc:
                 self._shards.failed(name, exc)
+        self._shards.table()
         return (*super().troubles(), *self._shards.troubles())
 
     def hosts(self, limit: int, before: tuple[int, str] | None = None) -> list[HostStatus]:

@@ -52,8 +52,12 @@ class ShardRecovery:
 
     def look_at_servers(self, catch_up: Callable[[], None]) -> None:
         """At each that is there; `catch_up` is for what any of them may have lost."""
+        shards = self._rebuild.shards
+        shards.check_apart(all_there=False)
         self._rebuild.caretaker.tend()  # the table may have forgotten where slots have gone
-        self._rebuild.shards.table(anew=True)
+        shards.table(anew=True)
+        for name in shards.unnamed:
+            log.warning("shard_unnamed", shard=name, error="it has hosts, and SHOAL_SHARDS does not name it")
         there: dict[str, ServerRebuild] = {}
         for name, server in self._rebuild.servers().items():
             try:

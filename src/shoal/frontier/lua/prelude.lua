@@ -1,11 +1,11 @@
 -- prelude.lua: names, the clock, sums and timetables; stands before every script.
 -- Lua takes 200 locals outside of functions, with all that stands before an operation: `lease` is not far from that.
 -- KEYS[1] prefix of all keys. Names are built here and nowhere else; frontier/keys.py lists them.
--- A frontier that is spread over servers has two kinds of parts. In its list of jobs KEYS[2] is 'jobs': no job ends by
--- itself there. In a slot it is the prefix of what is about the server. Nobody works with a slot that is not `here`, as
+-- A frontier that is spread over servers has two kinds of parts. In its list of jobs KEYS[2] is KEYS[1] once more: no job
+-- ends by itself there. In a slot it is the prefix of what is about the server. Nobody works with a slot that is not `here`, as
 -- its mark says, nor on a server that was started anew and that nobody has looked at; but for those who move slots or
 -- look at servers, who give KEYS[3].
-local IN_LIST = KEYS[2] == 'jobs'
+local IN_LIST = KEYS[2] == KEYS[1]
 local IN_SLOT = not IN_LIST and KEYS[2]
 local P = IN_SLOT or KEYS[1]
 local SERVER = P .. ':server'
