@@ -93,7 +93,8 @@ class Crawl:
         """Every link of a stored page is stored, or has died."""
         assert stored | dead <= reachable(self.urls)
         if not self.cancelled and not self.is_bounded:
-            lacks = (self.urls | {link for url in stored for link in links_of(url)}) - stored - dead
+            # Who dies between a page and its links leaves both to the next one, for whom the page may be gone.
+            lacks = (self.urls | {link for url in stored - dead for link in links_of(url)}) - stored - dead
             assert not lacks, "it has ended early"
 
 
@@ -356,7 +357,7 @@ def test_nothing_is_lost_in_a_storm(
                 assert counts <= row.status.counters.done, row.status
                 # A letter whose page was not settled may be tried again beside it: two fetches, one row.
                 assert crawl.replayed or row.status.counters.done <= len(stored), row.status
-                assert row.status.reconciles, row.status
+                assert crawl.replayed or row.status.reconciles, row.status
 
 
 def test_the_web_of_this_test_is_worth_it() -> None:
