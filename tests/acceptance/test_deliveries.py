@@ -109,7 +109,7 @@ def test_parts_come_while_a_crawl_in_the_foreground_runs(shoal: Shoal, bookshop:
     desk = at_a_folder(shoal, tmp_path / "out")
     spec = tmp_path / "job.yaml"
     spec.write_text(
-        f"urls: [{bookshop.url}]\npages: 160\nrate: 12\nparallel: 8\nrobots: false\nfields: {{title: h1}}\n"
+        f"urls: [{bookshop.url}]\npages: 260\nrate: 12\nparallel: 8\nrobots: false\nfields: {{title: h1}}\n"
         f"output: {{to: '{desk.url}', every: 100}}\n"
     )
     with desk.shoal.running("crawl", "-j", str(spec), "-q") as process:
