@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal
@@ -348,7 +347,7 @@ def read_settings(**overrides: object) -> Settings:
     """Settings from the environment; `overrides` (flags) that are not None win."""
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
-        return Settings.model_validate({**_from_environment(), **given})
+        return Settings.model_validate({**from_environment(), **given})
     except ValidationError as exc:
         lines = [
             f"{_source(str(e['loc'][0]), given)}: {e['msg'].removeprefix('Value error, ')}"
@@ -357,55 +356,28 @@ def read_settings(**overrides: object) -> Settings:
         raise InputError("\n".join(["a setting is not valid:", *(f"  - {line}" for line in lines)])) from exc
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The environment, read by who must not fail of it."""
-
-    settings: Settings
-    """Without the variables that are not valid."""
-    flaws: Mapping[str, str]
-    """Variable → what is wrong with its value."""
-    variables: frozenset[str]
-    """Every one that begins with SHOAL_ and is not empty, whoever reads it."""
-
-
-def read_what_is_valid() -> Reading:
-    """Settings from the environment as far as they are valid, and what is wrong with the others."""
-    values: dict[str, str] = _from_environment()
-    flaws: dict[str, str] = {}
-    variables = frozenset(name for name, value in os.environ.items() if name.startswith(PREFIX) and value)
-    while values:
-        try:
-            return Reading(Settings.model_validate(values), flaws, variables)
-        except ValidationError as exc:
-            told = {str(e["loc"][0]): e["msg"].removeprefix("Value error, ") for e in exc.errors(include_url=False)}
-            flaws |= {_variable(name): message for name, message in told.items()}
-            at_fault = {name if name in values else _ASKED_FOR_BY.get(name, "") for name in told}
-            kept: dict[str, str] = {name: value for name, value in values.items() if name not in at_fault}
-            values = kept if len(kept) < len(values) else {}
-    return Reading(Settings(), flaws, variables)
-
-
 def setting_variables() -> dict[str, str]:
     """Variable → the default of its setting, as one would write it."""
     fields = Settings.model_fields.items()
-    return {_variable(name): "" if field.default is None else str(field.default) for name, field in fields}
-
-
-_ASKED_FOR_BY = {"mail_from": "smtp_url"}
-"""A setting that is wrong because it is missing → the one that asks for it."""
+    return {variable_of(name): "" if field.default is None else str(field.default) for name, field in fields}
 
 
 def _source(name: str, flags: Mapping[str, object]) -> str:
     """Where a value came from: its flag, or its variable."""
-    return f"--{name.removeprefix('api_').replace('_', '-')}" if name in flags else _variable(name)
+    return f"--{name.removeprefix('api_').replace('_', '-')}" if name in flags else variable_of(name)
 
 
-def _from_environment() -> dict[str, str]:
+def from_environment() -> dict[str, str]:
     """An empty variable is an unset one."""
-    values = {name: os.environ.get(_variable(name)) for name in Settings.model_fields}
+    values = {name: os.environ.get(variable_of(name)) for name in Settings.model_fields}
     return {name: value for name, value in values.items() if value}
 
 
-def _variable(name: str) -> str:
+def variables_in_use() -> frozenset[str]:
+    """Every one that begins with SHOAL_ and is not empty, whoever reads it."""
+    return frozenset(name for name, value in os.environ.items() if name.startswith(PREFIX) and value)
+
+
+def variable_of(name: str) -> str:
+    """That a setting is read from."""
     return PREFIX + name.upper()

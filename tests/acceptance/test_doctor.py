@@ -377,11 +377,11 @@ def living(url: str, *, queues: tuple[str, ...], version: str | None = None, hos
 
     frontier = Frontier.at(RedisUrls.of(url).frontier)
     beat = WorkerBeat(f"{host}:7", queues, 1, 0, 0, 50, 0, version or __version__, schema=HEAD)
-    frontier.heartbeat(beat)
+    frontier.crew.heartbeat(beat)
     try:
         yield
     finally:
-        frontier.depart(beat.name)
+        frontier.crew.depart(beat.name)
         frontier.close_connections()
 
 

@@ -187,7 +187,8 @@ def audited(shoal: Shoal) -> Shoal:
     _write(
         shoal, [*asks, replace(late, source=LimitSource.THROTTLE, rule='=cmd|"x"'), replace(ASK, host="other.example")]
     )
-    return Shoal(shoal.home, (("SHOAL_REDIS_URL", "redis://127.0.0.1:9"),))
+    named = (("SHOAL_REDIS_URL", "redis://127.0.0.1:9"), ("SHOAL_DATABASE_URL", shoal.settings.sql_url))
+    return Shoal(shoal.home, named)
 
 
 def test_a_complaint_can_be_answered_with_facts(audited: Shoal) -> None:

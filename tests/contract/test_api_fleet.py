@@ -264,7 +264,7 @@ def test_what_is_wrong_with_an_audit_is_named(desk: Desk) -> None:
 
 def _beat(desk: Desk, name: str = "one", *queues: str) -> None:
     beat = WorkerBeat(name, queues or ALL_QUEUES, 2, 1, 7, 120, NOW_MS, "0.1.0", 12, NOW_MS, 1, 3, 64, 16, 4, 1.5)
-    desk.platform.frontier.heartbeat(beat)
+    desk.platform.frontier.crew.heartbeat(beat)
 
 
 def test_workers_show_while_they_live(desk: Desk) -> None:
@@ -287,7 +287,7 @@ def test_workers_show_while_they_live(desk: Desk) -> None:
         "sockets": 64,
         "pace": 1.5,
     }
-    desk.platform.frontier.depart("one")
+    desk.platform.frontier.crew.depart("one")
     assert told(desk.get("workers")) == {"data": []}
 
 

@@ -51,7 +51,7 @@ def test_a_running_job_shows_its_sums_rate_and_errors(desk: Desk) -> None:
 
 def test_a_job_that_waits_for_its_hosts_names_three_of_them_with_their_reasons(desk: Desk) -> None:
     platform = desk.platform
-    platform.frontier.heartbeat(WorkerBeat("one", ("http.batch",), 1, 0, 0, 1, 1, "0.1.0"))
+    platform.frontier.crew.heartbeat(WorkerBeat("one", ("http.batch",), 1, 0, 0, 1, 1, "0.1.0"))
     held, paused = [f"http://held{n}.example/" for n in range(3)], "http://paused.example/"
     job = desk.submit(paused, *held)
     platform.hosts.set("paused.example", HostChange(paused=True))
@@ -70,7 +70,7 @@ def test_a_job_that_waits_for_its_hosts_names_three_of_them_with_their_reasons(d
 
 def test_a_job_whose_domain_is_paused_says_so(desk: Desk) -> None:
     platform = desk.platform
-    platform.frontier.heartbeat(WorkerBeat("one", ("http.batch",), 1, 0, 0, 1, 1, "0.1.0"))
+    platform.frontier.crew.heartbeat(WorkerBeat("one", ("http.batch",), 1, 0, 0, 1, 1, "0.1.0"))
     careful = Frontier.at(redis_urls(platform.settings).frontier, platform.settings.prefix, Manners(by_domain=True))
     job = desk.submit("http://a.shop.example/", "http://b.shop.example/")
     for _ in range(2):
@@ -84,7 +84,7 @@ def test_a_job_whose_domain_is_paused_says_so(desk: Desk) -> None:
 
 def test_a_job_whose_host_cannot_be_reached_says_so(desk: Desk) -> None:
     frontier = desk.platform.frontier
-    frontier.heartbeat(WorkerBeat("one", ("http.batch",), 1, 0, 0, 1, 1, "0.1.0"))
+    frontier.crew.heartbeat(WorkerBeat("one", ("http.batch",), 1, 0, 0, 1, 1, "0.1.0"))
     job = desk.submit(*(f"{URL}{n}" for n in range(20)), rate="unlimited", parallel=10)
     leases = frontier.lease(queues=ALL_QUEUES, limit=10, lease_for=MINUTE).leases
     frontier.settle([Settlement(each, Outcome.RETRY, "connect_refused", MINUTE, signal=Signal.DOWN) for each in leases])
@@ -98,9 +98,9 @@ def test_a_job_that_nobody_works_for_says_so(desk: Desk) -> None:
     job = desk.submit(URL, lane="slow")
     assert desk.job(job)["waiting_for"] == "no worker serves http.slow"
     beat = WorkerBeat("one", ("http.slow",), 1, 0, 0, 1, 1, "0.1.0")
-    desk.platform.frontier.heartbeat(beat)
+    desk.platform.frontier.crew.heartbeat(beat)
     assert desk.job(job)["waiting_for"] is None
-    desk.platform.frontier.depart("one")
+    desk.platform.frontier.crew.depart("one")
     told(desk.post(f"jobs/{job}/pause"))
     assert desk.job(job)["waiting_for"] is None
 

@@ -42,7 +42,7 @@ def _samples(desk: Desk) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 
 def test_metrics_tell_what_is_asked_of_them(desk: Desk) -> None:
-    desk.platform.frontier.heartbeat(WorkerBeat("one", ALL_QUEUES, 2, 1, 7, 120, NOW_MS, "0.1.0"))
+    desk.platform.frontier.crew.heartbeat(WorkerBeat("one", ALL_QUEUES, 2, 1, 7, 120, NOW_MS, "0.1.0"))
     desk.submit(URL, URL + "2", URL + "3")
     desk.work(some_dead("/2"), at_most=2)
     desk.platform.frontier.lease(queues=ALL_QUEUES, limit=1, lease_for=timedelta())
@@ -106,7 +106,7 @@ def test_counters_of_a_server_that_was_started_again_begin_at_zero_whatever_it_h
     desk.submit(*(f"{URL}{n}" for n in range(4)))
     desk.work(page, at_most=3)
     for _ in range(5):
-        desk.platform.frontier.count_slice()
+        desk.platform.frontier.crew.count_slice()
     before = _counted(desk)
     assert (before["shoal_outcomes_total"], before["shoal_slices_total"]) == (3, 5)
     prefix, client = desk.platform.settings.prefix, connect(f"{desk.platform.settings.redis_url}?db=2")

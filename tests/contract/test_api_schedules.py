@@ -187,12 +187,12 @@ def test_an_allowed_output_is_delivered_to_by_each_run(valkey_url: str, tmp_path
 
 def test_it_is_told_when_nobody_would_start_anything(desk: Desk) -> None:
     assert "no worker serves control" in _add(desk)["waiting_for"]
-    desk.platform.frontier.heartbeat(WorkerBeat("one", ("control",), 1, 0, 0, 1, 1, "0.1.0"))
+    desk.platform.frontier.crew.heartbeat(WorkerBeat("one", ("control",), 1, 0, 0, 1, 1, "0.1.0"))
     assert "no beat" in told(desk.get("schedules/nightly"))["waiting_for"]
     now = desk.platform.frontier.audit.now_ms()
-    desk.platform.frontier.heartbeat(WorkerBeat("new", ("control",), 1, 0, 0, 1, now, "0.1.0"))
+    desk.platform.frontier.crew.heartbeat(WorkerBeat("new", ("control",), 1, 0, 0, 1, now, "0.1.0"))
     assert told(desk.get("schedules/nightly"))["waiting_for"] is None, "who has just begun may have had no call so far"
-    desk.platform.frontier.heartbeat(WorkerBeat("new", ("http.batch",), 1, 0, 0, 1, now, "0.1.0"))
+    desk.platform.frontier.crew.heartbeat(WorkerBeat("new", ("http.batch",), 1, 0, 0, 1, now, "0.1.0"))
     assert "no beat" in told(desk.get("schedules/nightly"))["waiting_for"]
     desk.platform.housekeeper.tick()
     assert told(desk.get("schedules/nightly"))["waiting_for"] is None

@@ -125,7 +125,7 @@ def test_a_page_for_the_browser_is_told_that_nobody_serves_its_queue(desk: Desk)
     """The worker that serves the rest of an `auto` job has asked for it, and will not again."""
     job = desk.submit(f"{SITE}/app", engine="auto")
     beat = WorkerBeat("w1", ("http.batch",), 1, 0, 0, 0, NOW_MS, "0")
-    desk.platform.frontier.heartbeat(beat, timedelta(minutes=1))
+    desk.platform.frontier.crew.heartbeat(beat, timedelta(minutes=1))
     desk.work(lambda lease: handed_over(lease, "needs_browser"), at_most=1)
     found = explain(desk, job, "/app")
     assert found["verdict"] in ("queued", "delayed")

@@ -624,8 +624,8 @@ def test_refused_connection_is_named_as_such(tmp_path: Path) -> None:
         lambda: frontier.status("job"),
         frontier.known_jobs,
         lambda: frontier.ended_jobs(MINUTE),
-        frontier.count_slice,
-        lambda: frontier.depart("worker"),
+        frontier.crew.count_slice,
+        lambda: frontier.crew.depart("worker"),
         lambda: frontier.claim_ring("http.high"),
         lambda: frontier.answer_ring("http.high"),
     ]

@@ -114,7 +114,7 @@ def test_sums_count_outcomes_losses_and_slices_over_all_jobs(frontier: Frontier,
     settle(frontier, held[:2])
     frontier.release(held[7:])
     for _ in range(3):
-        frontier.count_slice()
+        frontier.crew.count_slice()
     expected = {
         "done": 3,
         "retry:http_503": 1,
@@ -305,11 +305,11 @@ BEAT = WorkerBeat("http@one:1", ("http.high", "http.batch"), 4, 2, 17, 250, 1_70
 def test_workers_live_from_one_heartbeat_to_the_next(frontier: Frontier, watch: Watch) -> None:
     assert watch.workers() == []
     other = replace(BEAT, name="http@another:1", queues=("http.slow",))
-    frontier.heartbeat(BEAT)
-    frontier.heartbeat(other)
+    frontier.crew.heartbeat(BEAT)
+    frontier.crew.heartbeat(other)
     assert watch.workers() == [other, BEAT]
     later = replace(BEAT, active=0, slices=18)
-    frontier.heartbeat(later)
+    frontier.crew.heartbeat(later)
     assert watch.workers() == [other, later]
 
 
@@ -317,7 +317,7 @@ def test_a_newer_or_older_worker_is_understood(
     frontier: Frontier, watch: Watch, client: redis.Redis, prefix: str
 ) -> None:
     """While a fleet is brought up to date, some tell more than others know."""
-    frontier.heartbeat(BEAT)
+    frontier.crew.heartbeat(BEAT)
     told = orjson.loads(cast(str, client.get(f"{prefix}:worker:{BEAT.name}")))
     client.set(f"{prefix}:worker:{BEAT.name}", orjson.dumps({**told, "mood": "fine"}), ex=60)
     assert watch.workers() == [BEAT]
@@ -328,24 +328,24 @@ def test_a_newer_or_older_worker_is_understood(
 def test_worker_that_departs_is_gone_at_once(frontier: Frontier, watch: Watch) -> None:
     other = replace(BEAT, name="two")
     for beat in (BEAT, other):
-        frontier.heartbeat(beat)
+        frontier.crew.heartbeat(beat)
     for _ in range(2):
-        frontier.depart(BEAT.name)
+        frontier.crew.depart(BEAT.name)
         assert watch.workers() == [other]
-    frontier.depart(other.name)
+    frontier.crew.depart(other.name)
     assert watch.workers() == []
 
 
 def test_worker_that_falls_silent_is_forgotten(
     frontier: Frontier, watch: Watch, client: redis.Redis, prefix: str
 ) -> None:
-    frontier.heartbeat(BEAT, timedelta(seconds=1))
+    frontier.crew.heartbeat(BEAT, timedelta(seconds=1))
     assert watch.workers() == [BEAT]
     wait_until(lambda: watch.workers() == [])
     other = replace(BEAT, name="two")
 
     def only_the_other_is_left() -> bool:
-        frontier.heartbeat(other)
+        frontier.crew.heartbeat(other)
         (listed,) = [key.value for key in read_keys(client, prefix) if key.family.name == "workers"]
         return [name for name, _ in listed] == ["two"]
 
@@ -529,7 +529,7 @@ def test_frontier_that_cannot_be_reached_is_named_as_such(tmp_path: Path) -> Non
 def test_looking_changes_nothing(frontier: Frontier, watch: Watch, client: redis.Redis, prefix: str) -> None:
     start(frontier, "job", pages("a.test", 3), parallel=1)
     settle(frontier, lease(frontier))
-    frontier.heartbeat(BEAT)
+    frontier.crew.heartbeat(BEAT)
     before = [(key.key, key.value) for key in read_keys(client, prefix)]
     watch.load()
     watch.stats()

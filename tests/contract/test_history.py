@@ -162,7 +162,7 @@ def test_history_goes_with_its_job(each: Desk) -> None:
 
 def test_the_chart_of_the_fleet_has_everything_together(each: Desk) -> None:
     beat = WorkerBeat("w1", ("http.batch",), 3, 2, 1, 100, 1, "0")
-    each.platform.frontier.heartbeat(beat)
+    each.platform.frontier.crew.heartbeat(beat)
     each.submit(*(f"{URL}{n}" for n in range(6)))
     each.submit("http://other.example/", lane="high")
     _sample(each)

@@ -164,7 +164,7 @@ def test_a_lost_ring_is_rung_again_when_a_worker_is_free(
     monkeypatch.setattr(reconcile, "RING_LIFETIME", timedelta(seconds=-2))
     desk.submit(URL)
     desk.rings.clear()
-    desk.platform.frontier.heartbeat(_beat(active))
+    desk.platform.frontier.crew.heartbeat(_beat(active))
     if rung:
         desk.platform.frontier.claim_ring("http.batch")
     assert tick(desk, 1).get("rings", 0) == expected
@@ -173,7 +173,7 @@ def test_a_lost_ring_is_rung_again_when_a_worker_is_free(
 
 def test_work_of_just_now_is_left_to_its_own_ring(desk: Desk) -> None:
     desk.submit(URL)
-    desk.platform.frontier.heartbeat(_beat(0))
+    desk.platform.frontier.crew.heartbeat(_beat(0))
     assert tick(desk, 1) == {}
 
 

@@ -17,38 +17,24 @@ from shoal.frontier.frontier import Frontier
 from shoal.frontier.job_list import Joined
 from shoal.frontier.rebuild import Lost, Recalled
 from shoal.frontier.scripts import Scripts, connect
-from shoal.frontier.shards import Shards
 from shoal.frontier.slots import slot_of
 from shoal.frontier.spread import SpreadFrontier
 from shoal.frontier.spread_rebuild import SpreadRebuild
 from tests.contract.frontier_calls import counters, lease, pages, settle
+from tests.contract.spread_ground import a_frontier, host_of_shard, shards_of
+from tests.contract.spread_ground import servers as servers
+from tests.contract.spread_ground import started as started
 from tests.long import LONG
-from tests.shards import CONTROL, Servers, running_shards
+from tests.shards import CONTROL, Servers
 from tests.waiting import wait_until
 
 HOSTS = [f"h{n}.test" for n in range(8)]
 
 
-@pytest.fixture(scope="module")
-def _started() -> Generator[Servers]:
-    with running_shards("a", "b") as found:
-        yield found
-
-
-@pytest.fixture
-def servers(_started: Servers) -> Servers:
-    _started.clear()
-    return _started
-
-
-def shards_of(servers: Servers) -> Shards:
-    return Shards.at(connect(servers.control), "shoal", servers.urls)
-
-
 @pytest.fixture
 def frontier(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Generator[SpreadFrontier]:
     monkeypatch.setattr("shoal.frontier.budgets.DRY_S", 0.0)
-    frontier = SpreadFrontier(connect(servers.control), "shoal", shards_of(servers))
+    frontier = a_frontier(servers)
     yield frontier
     frontier.close_connections()
 
@@ -58,11 +44,6 @@ def rebuild(servers: Servers) -> Generator[SpreadRebuild]:
     rebuild = SpreadRebuild(connect(servers.control), "shoal", shards_of(servers))
     yield rebuild
     rebuild.close_connections()
-
-
-def host_on(frontier: SpreadFrontier, name: str) -> str:
-    table = frontier.shards.table()
-    return next(host for host in (f"h{n}.test" for n in range(500)) if table[slot_of(host)] == name)
 
 
 def budget(count: int) -> JobSpec:
@@ -82,7 +63,7 @@ def recalled(host: str, count: int) -> list[Recalled]:
 
 
 def test_a_rebuilt_job_has_the_rest_of_its_budget(frontier: SpreadFrontier, rebuild: SpreadRebuild) -> None:
-    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    a, b = host_of_shard(frontier, "a"), host_of_shard(frontier, "b")
     rebuild.begin(Lost("job", budget(100)), "recall pages")
     assert rebuild.recall("job", [*recalled(a, 40), *recalled(b, 20)]) == 60
     rebuild.advance("job", "recall pages", "links")
@@ -94,7 +75,7 @@ def test_a_rebuilt_job_has_the_rest_of_its_budget(frontier: SpreadFrontier, rebu
 
 
 def test_what_is_recalled_twice_is_used_once(frontier: SpreadFrontier, rebuild: SpreadRebuild) -> None:
-    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    a, b = host_of_shard(frontier, "a"), host_of_shard(frontier, "b")
     rebuild.begin(Lost("job", budget(100)), "recall pages")
     for _ in range(3):
         rebuild.recall("job", recalled(a, 40))
@@ -106,7 +87,7 @@ def test_nothing_comes_to_a_job_before_it_knows_what_is_stored(
     frontier: SpreadFrontier, rebuild: SpreadRebuild, servers: Servers
 ) -> None:
     """Whoever brings something has asked for the job's life just before it was dropped, and begun again."""
-    a = host_on(frontier, "a")
+    a = host_of_shard(frontier, "a")
     frontier.create("job", budget(100))
     joined, new = frontier.jobs.list.join("job", [slot_of(a)]), pages(a, 5)
     rebuild.drop("job")
@@ -155,7 +136,7 @@ def test_new_limits_drop_nothing_that_came_meanwhile(frontier: SpreadFrontier, s
 
 
 def test_a_smaller_budget_holds_for_a_server_that_was_away(frontier: SpreadFrontier, servers: Servers) -> None:
-    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    a, b = host_of_shard(frontier, "a"), host_of_shard(frontier, "b")
     frontier.create("job", budget(1000))
     frontier.admit("job", [*pages(a, 50), *pages(b, 200)])
     with servers.away("b"):
@@ -177,7 +158,7 @@ def test_no_more_is_given_out_while_the_list_may_have_forgotten_what_was(
     frontier: SpreadFrontier, servers: Servers
 ) -> None:
     """The control Redis has lost its last writes: one server has got the whole budget, and is away."""
-    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    a, b = host_of_shard(frontier, "a"), host_of_shard(frontier, "b")
     frontier.create("job", budget(100))
     frontier.admit("job", [*pages(a, 1), *pages(b, 1)])
     servers.save()
@@ -192,7 +173,7 @@ def test_no_more_is_given_out_while_the_list_may_have_forgotten_what_was(
 
 
 def test_a_control_redis_that_does_not_answer_is_not_blamed_on_a_shard(frontier: SpreadFrontier) -> None:
-    a = host_on(frontier, "a")
+    a = host_of_shard(frontier, "a")
     frontier.create("job", budget(100))
     frontier.admit("job", pages(a, 1))
 

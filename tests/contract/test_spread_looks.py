@@ -4,7 +4,6 @@
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
-from collections.abc import Generator
 from datetime import timedelta
 from pathlib import Path
 from typing import cast
@@ -13,12 +12,17 @@ import pytest
 
 from shoal.core.model import JobState
 from shoal.errors import InputError
+from shoal.frontier.link_lines import Line
 from shoal.frontier.moving import Move
 from shoal.frontier.shards import Shards
 from shoal.frontier.slots import SLOTS, slot_of
-from shoal.frontier.spread_rebuild import Line, SpreadRebuild
+from shoal.frontier.spread_rebuild import SpreadRebuild
 from shoal.wiring import open_platform, sync_hosts
 from tests.contract.api import Desk, a_desk
+from tests.contract.spread_ground import MANY, rest_little
+from tests.contract.spread_ground import desk as desk
+from tests.contract.spread_ground import servers as servers
+from tests.contract.spread_ground import started as started
 from tests.contract.test_spread_losses import (
     a_minute_passes,
     assert_complete,
@@ -30,31 +34,15 @@ from tests.contract.test_spread_losses import (
     spread_of,
 )
 from tests.contract.test_spread_moves import a_mover, mark_of
-from tests.shards import CONTROL, Servers, running_shards
+from tests.shards import CONTROL, Servers
 from tests.waiting import wait_until
 
-MANY = [f"http://h{n}.test/{i}" for n in range(20) for i in range(3)]
+SHARDS = ("a", "b", "c")
 
 
-@pytest.fixture(scope="module")
-def _started() -> Generator[Servers]:
-    with running_shards("a", "b", "c") as found:
-        yield found
-
-
-@pytest.fixture
-def servers(_started: Servers, monkeypatch: pytest.MonkeyPatch) -> Servers:
-    monkeypatch.setattr("shoal.frontier.shards.REST_S", 0.02)
-    monkeypatch.setattr("shoal.frontier.shards.LONGEST_REST_S", 0.05)
-    _started.clear()
-    return _started
-
-
-@pytest.fixture
-def desk(servers: Servers, tmp_path: Path) -> Generator[Desk]:
-    with a_desk(servers.control, tmp_path, prefix="shoal", shards=servers.named) as desk:
-        desk.platform.recovery.look()
-        yield desk
+@pytest.fixture(autouse=True)
+def _rest_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    rest_little(monkeypatch)
 
 
 def look(desk: Desk, times: int = 1) -> None:
@@ -354,7 +342,7 @@ def test_a_slot_whose_table_was_lost_is_worked_with_when_the_other_can_be_asked(
 
 def test_no_shard_is_blamed_for_another(desk: Desk, servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     from shoal.errors import RedisUnavailable
-    from shoal.frontier.spread_rebuild import ServerRebuild
+    from shoal.frontier.server_rebuild import ServerRebuild
 
     def away(*_: object) -> None:
         raise RedisUnavailable("the shard c did not answer")

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -32,41 +32,15 @@ from shoal.worker.delivery import Delivery
 from shoal.worker.result import Result
 from tests.contract.api import Desk, a_desk, page, some_dead, told
 from tests.contract.frontier_calls import lease, pages, settle, start, status_of
-from tests.shards import CONTROL, Servers, running_shards
+from tests.contract.spread_ground import MANY, a_frontier
+from tests.contract.spread_ground import desk as desk
+from tests.contract.spread_ground import frontier as frontier
+from tests.contract.spread_ground import servers as servers
+from tests.contract.spread_ground import started as started
+from tests.shards import CONTROL, Servers
 from tests.waiting import wait_until
 
 Visit = Callable[[Lease], Result]
-
-
-@pytest.fixture(scope="module")
-def _started() -> Generator[Servers]:
-    with running_shards("a", "b") as found:
-        yield found
-
-
-@pytest.fixture
-def servers(_started: Servers) -> Servers:
-    _started.clear()
-    return _started
-
-
-@pytest.fixture
-def desk(servers: Servers, tmp_path: Path) -> Generator[Desk]:
-    with a_desk(servers.control, tmp_path, prefix="shoal", shards=servers.named) as desk:
-        desk.platform.recovery.look()
-        yield desk
-
-
-def a_frontier(servers: Servers) -> SpreadFrontier:
-    control = connect(servers.control)
-    return SpreadFrontier(control, "shoal", Shards.at(control, "shoal", servers.urls))
-
-
-@pytest.fixture
-def frontier(servers: Servers) -> Generator[SpreadFrontier]:
-    frontier = a_frontier(servers)
-    yield frontier
-    frontier.close_connections()
 
 
 def host_on(servers: Servers, name: str, skip: int = 0) -> str:
@@ -290,8 +264,6 @@ def test_what_was_written_down_about_links_goes_in_time(desk: Desk, servers: Ser
 
 
 # --- whole servers ----------------------------------------------------------------------------------------------------
-
-MANY = [f"http://h{n}.test/{i}" for n in range(20) for i in range(3)]
 
 
 @pytest.mark.parametrize("name", ["a", CONTROL])

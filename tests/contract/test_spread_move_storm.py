@@ -6,11 +6,8 @@ SHOAL_TEST_LONG=1 tries many more of them.
 from __future__ import annotations
 
 import random
-from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -18,25 +15,19 @@ from shoal.errors import Conflict, Unavailable
 from shoal.frontier.moving import Move
 from shoal.frontier.where import FrontierPlace
 from shoal.wiring import redis_urls
-from tests.contract.api import a_desk
-from tests.contract.test_spread_storm import Storm
+from tests.contract.api import Desk
+from tests.contract.spread_ground import desk as desk
+from tests.contract.spread_ground import hurry
+from tests.contract.spread_ground import servers as servers
+from tests.contract.spread_ground import started as started
+from tests.contract.test_spread_storm import Storm, over_at_last
 from tests.long import LONG
-from tests.shards import CONTROL, Servers, running_shards
+from tests.shards import CONTROL, Servers
+
+SHARDS = ("a", "b", "c")
 
 STEPS = 30 if LONG else 12
 SEEDS = range(60) if LONG else range(3)
-
-
-@pytest.fixture(scope="module")
-def _started() -> Generator[Servers]:
-    with running_shards("a", "b", "c") as found:
-        yield found
-
-
-@pytest.fixture
-def servers(_started: Servers) -> Servers:
-    _started.clear()
-    return _started
 
 
 @dataclass(slots=True)
@@ -74,30 +65,17 @@ class MovingStorm(Storm):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_lost_when_slots_move_off_servers_that_fall(
-    servers: Servers, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, desk: Desk, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shoal.housekeeping.PATIENCE", timedelta(milliseconds=1))
-    monkeypatch.setattr("shoal.recovery.recovery.PATIENCE", timedelta(milliseconds=1))
-    monkeypatch.setattr("shoal.frontier.shards.REST_S", 0.02)
-    monkeypatch.setattr("shoal.frontier.shards.LONGEST_REST_S", 0.05)
-    monkeypatch.setattr("shoal.frontier.shards.MOVE_S", 0.2)
-    monkeypatch.setattr("shoal.frontier.moving.CLAIM_S", 1)
-    with a_desk(servers.control, tmp_path, prefix="shoal", shards=servers.named) as desk:
-        desk.platform.recovery.look()
-        storm = MovingStorm(desk, servers, random.Random(seed))
-        try:
-            storm.submit()
-            for _ in range(STEPS):
-                with suppress(Unavailable, Conflict):
-                    storm.fall_and_move()
-                storm.check()
-                storm.step()
-            storm.calm_down()
-        finally:
-            while storm.gone:
-                storm.give_back()
-        assert storm.jobs
-        for job, crawl in storm.jobs.items():
-            stored = [each.url for each in desk.platform.pages.pages(job)]
-            assert len(set(stored)) == len(stored)
-            crawl.check(*storm.found(job))
+    hurry(monkeypatch)
+    with over_at_last(MovingStorm(desk, servers, random.Random(seed))) as storm:
+        storm.submit()
+        for _ in range(STEPS):
+            with suppress(Unavailable, Conflict):
+                storm.fall_and_move()
+            storm.check()
+            storm.step()
+    for job, crawl in storm.jobs.items():
+        stored = [each.url for each in desk.platform.pages.pages(job)]
+        assert len(set(stored)) == len(stored)
+        crawl.check(*storm.found(job))

@@ -23,6 +23,10 @@ from shoal.frontier.slots import slot_of
 from shoal.frontier.spread import SpreadFrontier
 from tests.contract.api import Desk, a_desk
 from tests.contract.frontier_calls import lease, pages, settle, start, status_of
+from tests.contract.spread_ground import MANY
+from tests.contract.spread_ground import desk as desk
+from tests.contract.spread_ground import servers as servers
+from tests.contract.spread_ground import started as started
 from tests.contract.test_spread_losses import (
     a_minute_passes,
     assert_complete,
@@ -33,29 +37,10 @@ from tests.contract.test_spread_losses import (
     leading_to,
     spread_of,
 )
-from tests.shards import Servers, running_shards
+from tests.shards import Servers
 from tests.waiting import wait_until
 
-MANY = [f"http://h{n}.test/{i}" for n in range(20) for i in range(3)]
-
-
-@pytest.fixture(scope="module")
-def _started() -> Generator[Servers]:
-    with running_shards("a", "b", "c") as found:
-        yield found
-
-
-@pytest.fixture
-def servers(_started: Servers) -> Servers:
-    _started.clear()
-    return _started
-
-
-@pytest.fixture
-def desk(servers: Servers, tmp_path: Path) -> Generator[Desk]:
-    with a_desk(servers.control, tmp_path, prefix="shoal", shards=servers.named) as desk:
-        desk.platform.recovery.look()
-        yield desk
+SHARDS = ("a", "b", "c")
 
 
 def a_mover(servers: Servers, control: redis.Redis | None = None, prefix: str = "shoal") -> Mover:
@@ -228,7 +213,7 @@ def test_who_was_held_up_while_a_server_was_looked_at_brings_no_slot_back(desk: 
     source = spread_of(desk).shards.table()[slot]
     target = next(name for name in ("a", "b", "c") if name != source)
     servers.mortals[source].empty()
-    from shoal.frontier.spread_rebuild import ServerRebuild
+    from shoal.frontier.server_rebuild import ServerRebuild
 
     begin, held = ServerRebuild.begin_slots, list[int]()
 

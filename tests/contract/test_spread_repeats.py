@@ -5,7 +5,7 @@ And what is left half-way by whoever dies, or is away, while a job is cancelled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,38 +13,16 @@ import pytest
 from shoal.core.model import JobState, Outcome, Sent, Settlement
 from shoal.core.spec import JobSpec
 from shoal.errors import RedisUnavailable
-from shoal.frontier.scripts import Scripts, connect
-from shoal.frontier.shards import Shards
+from shoal.frontier.scripts import Scripts
 from shoal.frontier.slots import slot_of
 from shoal.frontier.spread import SpreadFrontier
 from tests.contract.frontier_calls import counters, lease, pages, settle, start, state, status_of
-from tests.shards import Servers, running_shards
+from tests.contract.spread_ground import frontier as frontier
+from tests.contract.spread_ground import host_of_shard
+from tests.contract.spread_ground import servers as servers
+from tests.contract.spread_ground import started as started
+from tests.shards import Servers
 from tests.waiting import wait_until
-
-
-@pytest.fixture(scope="module")
-def _started() -> Generator[Servers]:
-    with running_shards("a", "b") as found:
-        yield found
-
-
-@pytest.fixture
-def servers(_started: Servers) -> Servers:
-    _started.clear()
-    return _started
-
-
-@pytest.fixture
-def frontier(servers: Servers) -> Generator[SpreadFrontier]:
-    control = connect(servers.control)
-    frontier = SpreadFrontier(control, "shoal", Shards.at(control, "shoal", servers.urls))
-    yield frontier
-    frontier.close_connections()
-
-
-def host_on(frontier: SpreadFrontier, name: str) -> str:
-    table = frontier.shards.table()
-    return next(host for host in (f"h{n}.test" for n in range(500)) if table[slot_of(host)] == name)
 
 
 @pytest.fixture
@@ -88,7 +66,7 @@ def on_slot(frontier: SpreadFrontier, host: str, do: Callable[[Any], Any]) -> An
 
 
 def test_links_that_are_noted_twice_are_owed_once(frontier: SpreadFrontier, lose_answers: Callable[..., None]) -> None:
-    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    a, b = host_of_shard(frontier, "a"), host_of_shard(frontier, "b")
     lose_answers("note_links")
     line = owe(frontier, a, b)
     on_slot(frontier, a, lambda each: each.links_sent([line], again=True))
@@ -96,7 +74,7 @@ def test_links_that_are_noted_twice_are_owed_once(frontier: SpreadFrontier, lose
 
 
 def test_what_a_job_owes_is_counted_again(frontier: SpreadFrontier, servers: Servers) -> None:
-    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    a, b = host_of_shard(frontier, "a"), host_of_shard(frontier, "b")
     line = owe(frontier, a, b)
     name = line.split(" ")[0]
     key = f"shoal.{slot_of(a):02d}:job:{name}"
@@ -110,7 +88,7 @@ def test_what_a_job_owes_is_counted_again(frontier: SpreadFrontier, servers: Ser
 def test_links_that_are_noted_again_after_some_were_paid_are_owed_once(
     frontier: SpreadFrontier, servers: Servers
 ) -> None:
-    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    a, b = host_of_shard(frontier, "a"), host_of_shard(frontier, "b")
     line = owe(frontier, a, b)
     name, _, page, token = line.split(" ")
     some, all_of_it = line, f"{name} {slot_of(b)},99 {page} {token}"
@@ -126,7 +104,7 @@ def test_links_that_are_noted_again_after_some_were_paid_are_owed_once(
 
 def test_a_cancelled_job_with_a_slot_that_nobody_opened_ends(frontier: SpreadFrontier, servers: Servers) -> None:
     """Links were owed to it when it was away."""
-    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    a, b = host_of_shard(frontier, "a"), host_of_shard(frontier, "b")
     start(frontier, "job", pages(a, 2))
     with servers.away("b"):
         found = frontier.admit("job", pages(b, 1), owing=True)
@@ -141,7 +119,7 @@ def test_a_cancelled_job_with_a_slot_that_nobody_opened_ends(frontier: SpreadFro
 
 
 def test_a_cancelled_job_ends_though_a_server_has_forgotten_it(frontier: SpreadFrontier, servers: Servers) -> None:
-    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    a, b = host_of_shard(frontier, "a"), host_of_shard(frontier, "b")
     start(frontier, "job", [*pages(a, 2), *pages(b, 2)])
     held = lease(frontier)
     frontier.cancel("job")
@@ -157,7 +135,7 @@ def test_a_cancelled_job_ends_though_a_server_has_forgotten_it(frontier: SpreadF
 
 @pytest.mark.parametrize("when", ["note_start", "current"])
 def test_leases_are_given_back_whenever_the_list_does_not_answer(frontier: SpreadFrontier, when: str) -> None:
-    start(frontier, "job", pages(host_on(frontier, "a"), 5))
+    start(frontier, "job", pages(host_of_shard(frontier, "a"), 5))
 
     def away(*_: object) -> object:
         raise RedisUnavailable("Redis did not answer")
@@ -170,7 +148,7 @@ def test_leases_are_given_back_whenever_the_list_does_not_answer(frontier: Sprea
 
 
 def test_leases_are_kept_although_nobody_can_tell_whether_another_job_has_ended(frontier: SpreadFrontier) -> None:
-    start(frontier, "job", pages(host_on(frontier, "a"), 5))
+    start(frontier, "job", pages(host_of_shard(frontier, "a"), 5))
 
     def away(*_: object) -> object:
         raise RedisUnavailable("Redis did not answer")
@@ -181,7 +159,7 @@ def test_leases_are_kept_although_nobody_can_tell_whether_another_job_has_ended(
 
 
 def test_a_job_that_ends_while_it_is_looked_at_has_all_its_sums(frontier: SpreadFrontier) -> None:
-    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    a, b = host_of_shard(frontier, "a"), host_of_shard(frontier, "b")
     start(frontier, "job", [*pages(a, 2), *pages(b, 2)])
     frontier.close("job")
     held, lives = lease(frontier), frontier.jobs.list.lives
@@ -203,7 +181,7 @@ def test_who_does_not_know_that_a_job_was_dropped_does_not_stand_in_its_way(
     frontier: SpreadFrontier, servers: Servers
 ) -> None:
     """He has read a moment ago that it lives, and takes its first lease; whoever dropped it makes it known again."""
-    start(frontier, "job", pages(host_on(frontier, "a"), 5))
+    start(frontier, "job", pages(host_of_shard(frontier, "a"), 5))
     life = frontier.jobs.list.lives(["job"])["job"].life
     frontier.jobs.current([f"job.{life}"])
     servers.client("control").delete("shoal.jobs:job:job")
@@ -235,7 +213,7 @@ def set_back(servers: Servers, frontier: SpreadFrontier, host: str, seconds: int
 def test_the_time_of_a_pause_does_not_count_for_a_server_that_was_away(
     frontier: SpreadFrontier, servers: Servers
 ) -> None:
-    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    a, b = host_of_shard(frontier, "a"), host_of_shard(frontier, "b")
     start(frontier, "job", [*pages(a, 1), *pages(b, 5)], seconds=100)
     settle(frontier, lease(frontier, 1))
     set_back(servers, frontier, b, 150)
@@ -253,7 +231,7 @@ def test_the_time_of_a_pause_does_not_count_for_a_server_that_was_away(
 
 def test_the_time_of_a_job_runs_where_it_was_not_told(frontier: SpreadFrontier, servers: Servers) -> None:
     """A server was away when the job began."""
-    a, b = host_on(frontier, "a"), host_on(frontier, "b")
+    a, b = host_of_shard(frontier, "a"), host_of_shard(frontier, "b")
     start(frontier, "job", [*pages(a, 3), *pages(b, 3)], seconds=100)
     frontier.close("job")
     with servers.away("b"):

@@ -11,11 +11,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Generator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -30,9 +29,15 @@ from shoal.intake.replay import on_their_way
 from shoal.wiring import redis_urls
 from shoal.worker.delivery import Delivery
 from shoal.worker.result import Result
-from tests.contract.api import Desk, a_desk, dead, page
+from tests.contract.api import Desk, dead, page
+from tests.contract.spread_ground import desk as desk
+from tests.contract.spread_ground import hurry
+from tests.contract.spread_ground import servers as servers
+from tests.contract.spread_ground import started as started
 from tests.long import LONG
-from tests.shards import CONTROL, Servers, running_shards
+from tests.shards import CONTROL, Servers
+
+SHARDS = ("a", "b", "c")
 
 HOSTS, DEPTH, LINKS = 12, 3, 3
 STEPS = 60 if LONG else 30
@@ -42,18 +47,6 @@ ENOUGH = 300
 DEADLY, LOST_ANSWERS = 0.03, 0.004
 LEASE_FOR = timedelta(milliseconds=300)
 IN_TIME_S = 60
-
-
-@pytest.fixture(scope="module")
-def _started() -> Generator[Servers]:
-    with running_shards("a", "b", "c") as found:
-        yield found
-
-
-@pytest.fixture
-def servers(_started: Servers) -> Servers:
-    _started.clear()
-    return _started
 
 
 def links_of(url: str) -> list[str]:
@@ -321,43 +314,43 @@ def lose_answers(monkeypatch: pytest.MonkeyPatch, dice: random.Random) -> None:
     monkeypatch.setattr(Scripts, "call", lossy)
 
 
+S = TypeVar("S", bound=Storm)
+
+
+@contextmanager
+def over_at_last(storm: S) -> Generator[S]:
+    """What is done in it, and the calm after it; whoever is away comes back, also when it fails."""
+    try:
+        yield storm
+        storm.calm_down()
+    finally:
+        while storm.gone:
+            storm.give_back()
+    assert storm.jobs
+
+
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_is_lost_in_a_storm(
-    servers: Servers, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("shoal.housekeeping.PATIENCE", timedelta(milliseconds=1))
-    monkeypatch.setattr("shoal.recovery.recovery.PATIENCE", timedelta(milliseconds=1))
-    monkeypatch.setattr("shoal.frontier.shards.REST_S", 0.02)
-    monkeypatch.setattr("shoal.frontier.shards.LONGEST_REST_S", 0.05)
-    monkeypatch.setattr("shoal.frontier.shards.MOVE_S", 0.2)
-    monkeypatch.setattr("shoal.frontier.moving.CLAIM_S", 1)
-    with a_desk(servers.control, tmp_path, prefix="shoal", shards=servers.named) as desk:
-        desk.platform.recovery.look()
-        storm = Storm(desk, servers, random.Random(seed))
-        try:
-            storm.submit()
-            lose_answers(monkeypatch, storm.dice)
-            for _ in range(STEPS):
-                storm.step()
-            storm.calm_down()
-        finally:
-            while storm.gone:
-                storm.give_back()
-        assert storm.jobs
-        for job, crawl in storm.jobs.items():
-            row = desk.platform.jobs.get(job)
-            stored = [each.url for each in desk.platform.pages.pages(job)]
-            assert row is not None
-            assert row.status is not None
-            assert len(set(stored)) == len(stored)
-            crawl.check(*storm.found(job))
-            if row.state is not JobState.CANCELLED:
-                # Who was held up may store a page that has died since, or is beyond the budget by now.
-                counts = len(set(stored) - storm.found(job)[1]) if not crawl.is_bounded else 0
-                assert counts <= row.status.counters.done, row.status
-                # A letter whose page was not settled may be tried again beside it: two fetches, one row.
-                assert crawl.replayed or row.status.counters.done <= len(stored), row.status
-                assert crawl.replayed or row.status.reconciles, row.status
+def test_nothing_is_lost_in_a_storm(servers: Servers, desk: Desk, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch)
+    with over_at_last(Storm(desk, servers, random.Random(seed))) as storm:
+        storm.submit()
+        lose_answers(monkeypatch, storm.dice)
+        for _ in range(STEPS):
+            storm.step()
+    for job, crawl in storm.jobs.items():
+        row = desk.platform.jobs.get(job)
+        stored = [each.url for each in desk.platform.pages.pages(job)]
+        assert row is not None
+        assert row.status is not None
+        assert len(set(stored)) == len(stored)
+        crawl.check(*storm.found(job))
+        if row.state is not JobState.CANCELLED:
+            # Who was held up may store a page that has died since, or is beyond the budget by now.
+            counts = len(set(stored) - storm.found(job)[1]) if not crawl.is_bounded else 0
+            assert counts <= row.status.counters.done, row.status
+            # A letter whose page was not settled may be tried again beside it: two fetches, one row.
+            assert crawl.replayed or row.status.counters.done <= len(stored), row.status
+            assert crawl.replayed or row.status.reconciles, row.status
 
 
 def test_the_web_of_this_test_is_worth_it() -> None:

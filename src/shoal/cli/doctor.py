@@ -10,7 +10,7 @@ import typer
 
 from shoal.cli import options as opt
 from shoal.cli.talk import counted, print_json, show
-from shoal.settings import read_what_is_valid
+from shoal.doctor.environment import read_what_is_valid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

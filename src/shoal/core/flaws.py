@@ -10,9 +10,10 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from shoal.core.browsing import VERBS, Browsing
+from shoal.core.headers import HEADER_NAME
 from shoal.core.noise import Watching
 from shoal.core.proxies import PROXY_KINDS
-from shoal.core.redact import HEADER_NAME, without_bare_login
+from shoal.core.redact import without_bare_login
 from shoal.core.rules import BadRules
 
 _SECTIONS: dict[str, type[BaseModel]] = {"browser": Browsing, "changes": Watching}

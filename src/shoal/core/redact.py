@@ -13,11 +13,6 @@ from urllib.parse import unquote
 
 HIDDEN = "***"
 EXAMPLE_LOGIN = "user:password@"
-HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-"""What is none may be a value that somebody has put in its place."""
-OF_BODIES = frozenset({"content-length", "transfer-encoding"})
-"""Headers that no GET has: a server that believes them takes the next request on the connection, another job's maybe,
-for a body."""
 
 _PERCENT = r"%(?:25){0,4}+"
 """Before the two digits of a character that is written so, perhaps more than once."""

@@ -25,6 +25,7 @@ from shoal.core.contract import Contract
 from shoal.core.egress import is_loopback
 from shoal.core.field import field_names
 from shoal.core.flaws import flaws_of
+from shoal.core.headers import check_header_of_get
 from shoal.core.likeness import DuplicatesSetting
 from shoal.core.model import Engine, Lane, queue_name
 from shoal.core.noise import NO_RULES, Watching, WatchingSetting
@@ -32,7 +33,7 @@ from shoal.core.output import Output, OutputSettings, TablePlace, as_one_column,
 from shoal.core.pagination import check_selector
 from shoal.core.pattern import BadPattern, compile_pattern
 from shoal.core.proxies import Proxies
-from shoal.core.redact import HEADER_NAME, HIDDEN, OF_BODIES, is_plain_header
+from shoal.core.redact import is_plain_header
 from shoal.core.revisit import Revisit
 from shoal.core.rules import read_rules
 from shoal.core.sitemaps import Since, Sitemaps
@@ -288,14 +289,7 @@ class JobSpec(BaseModel):
     @classmethod
     def _headers_are_one_line(cls, headers: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         for number, (name, value) in enumerate(headers.items(), 1):
-            if not HEADER_NAME.fullmatch(name):  # not repeated: somebody may have put the value there
-                raise ValueError(f"the name of header {number} is empty or has characters that are not allowed")
-            if value.strip() == HIDDEN and info.context != STORED:
-                raise ValueError(f"{HIDDEN} stands for the value of {name!r}, which is not shown; write it")
-            if not value.isprintable():
-                raise ValueError(f"header {name!r} has control characters in its value")
-            if name.lower() in OF_BODIES and info.context != STORED:
-                raise ValueError(f"header {name!r} speaks of a body, and a GET has none; leave it out")
+            check_header_of_get(number, name, value, stored=info.context == STORED)
         return headers
 
     @property

@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from shoal.core.egress import Egress, explain
 from shoal.core.happening import EVENTS, PING, TOLD_UNASKED, EventName
+from shoal.core.headers import check_header
 from shoal.core.message_template import check_template
-from shoal.core.redact import HEADER_NAME, HIDDEN
+from shoal.core.redact import HIDDEN
 from shoal.core.url import Url, parse
 from shoal.core.values import Label
 from shoal.errors import BadUrl, InputError
@@ -124,12 +125,9 @@ class WebhookSettings(BaseModel):
     @classmethod
     def _headers_are_for_the_receiver(cls, headers: dict[str, str]) -> dict[str, str]:
         for number, (name, value) in enumerate(headers.items(), 1):
-            if not HEADER_NAME.fullmatch(name):  # not repeated: somebody may have put the value there
-                raise ValueError(f"the name of header {number} is empty or has characters that are not allowed")
+            check_header(number, name, value)
             if name.lower() in _OUR_HEADERS or name.lower().startswith("webhook-"):
                 raise ValueError(f"header {name!r} is ours to set")
-            if value.strip() == HIDDEN:
-                raise ValueError(f"{HIDDEN} stands for the value of {name!r}, which is not shown; write it")
             if not (value.isascii() and value.isprintable()) or len(value) > MAX_HEADER_CHARS:
                 raise ValueError(f"header {name!r}: a value is one line of at most {MAX_HEADER_CHARS} ASCII characters")
         return headers

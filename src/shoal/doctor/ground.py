@@ -14,6 +14,7 @@ import redis
 from redis import exceptions
 
 from shoal.core.trouble import gist
+from shoal.doctor.environment import Reading
 from shoal.doctor.finding import Words
 from shoal.embedded import running_url
 from shoal.errors import InputError, RedisUnavailable
@@ -22,7 +23,7 @@ from shoal.frontier.slots import list_prefix
 from shoal.frontier.watch import Watch
 from shoal.frontier.where import FrontierPlace
 from shoal.redis_url import RedisUrls, is_amqp, redis_of
-from shoal.settings import Reading, Settings
+from shoal.settings import Settings
 
 ASK_S = 3.0
 """So long a server may take for one answer."""

@@ -12,7 +12,7 @@ import errno
 import ssl
 from functools import lru_cache
 
-from shoal.core.redact import OF_BODIES
+from shoal.core.headers import OF_BODIES
 from shoal.core.url import Url
 from shoal.errors import FetchError
 from shoal.fetch.guard import Guard

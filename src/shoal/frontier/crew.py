@@ -33,7 +33,7 @@ class Crew:
         self._client = client
         self._prefix = prefix
 
-    def heartbeat(self, beat: WorkerBeat, lifetime: timedelta) -> None:
+    def heartbeat(self, beat: WorkerBeat, lifetime: timedelta = BEAT_LIFETIME) -> None:
         """A worker lives; unless it says so again it is forgotten after `lifetime`."""
         with translated_errors("heartbeat"):
             worker = beat.name
@@ -56,3 +56,15 @@ class Crew:
         """One more, or several, in the frontier's sums, such as `slices`."""
         with translated_errors("stats"):
             self._client.hincrby(f"{self._prefix}:stats", what, times)
+
+    def count_slice(self) -> None:
+        """One more slice was run."""
+        self.count("slices")
+
+    def count_restart(self, reason: str) -> None:
+        """A worker, or a process of one, had to be started again."""
+        self.count(f"restarts:{reason}")
+
+    def count_refused(self, reason: str, times: int) -> None:
+        """So many messages of the broker were not doorbells, and were dropped."""
+        self.count(f"refused:{reason}", times)

@@ -17,7 +17,6 @@ from typing import ClassVar, cast
 import redis
 
 from shoal.core.access import DEFAULT_TENANT
-from shoal.core.fleet import WorkerBeat
 from shoal.core.job_status import JobStatus
 from shoal.core.manners import DEFAULT_MANNERS, Manners
 from shoal.core.model import (
@@ -35,7 +34,7 @@ from shoal.core.routes import Route, RouteNote
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
 from shoal.frontier.audit import Audit
-from shoal.frontier.crew import BEAT_LIFETIME, DRIFTED, Crew
+from shoal.frontier.crew import DRIFTED, Crew
 from shoal.frontier.doorbells import Doorbells
 from shoal.frontier.host_change import HostChange
 from shoal.frontier.likeness import LikenessBook, Said
@@ -106,7 +105,8 @@ class Frontier:
         """Of extractions from stored pages: who works on which."""
         self.board = TroubleBoard(client, prefix)
         self._register = Register(client, prefix, self.board)
-        self._crew = Crew(client, prefix)
+        self.crew = Crew(client, prefix)
+        """What its workers tell about themselves."""
         self._doorbells = Doorbells(client, prefix)
         self._routes = RouteBook(client, prefix, self._scripts)
         self._likenesses = LikenessBook(self._scripts)
@@ -177,7 +177,7 @@ class Frontier:
     def tell_drift(self, job: str, kinds: Iterable[str]) -> None:
         """A run differs from the earlier ones of its name, in these ways: it is counted, and told to who listens."""
         for kind in kinds:
-            self._crew.count(f"{DRIFTED}:{kind}")
+            self.crew.count(f"{DRIFTED}:{kind}")
         self._scripts.call("tell_drift", [job])
 
     def resume(self, job: str) -> JobState | None:
@@ -380,27 +380,7 @@ class Frontier:
         """Jobs that ended at least so long ago and still have keys."""
         return self._register.ended(ago)
 
-    # --- workers and their doorbells ----------------------------------------------------------------------------
-
-    def heartbeat(self, beat: WorkerBeat, lifetime: timedelta = BEAT_LIFETIME) -> None:
-        """A worker lives; unless it says so again it is forgotten after `lifetime`."""
-        self._crew.heartbeat(beat, lifetime)
-
-    def depart(self, worker: str) -> None:
-        """A worker has stopped."""
-        self._crew.depart(worker)
-
-    def count_slice(self) -> None:
-        """One more slice was run."""
-        self._crew.count("slices")
-
-    def count_restart(self, reason: str) -> None:
-        """A worker, or a process of one, had to be started again."""
-        self._crew.count(f"restarts:{reason}")
-
-    def count_refused(self, reason: str, times: int) -> None:
-        """So many messages of the broker were not doorbells, and were dropped."""
-        self._crew.count(f"refused:{reason}", times)
+    # --- doorbells ----------------------------------------------------------------------------------------------
 
     def claim_ring(self, queue: str) -> bool:
         """True for the one caller that should ring now; nobody else needs to until it was answered or is stale."""

@@ -1,4 +1,4 @@
-"""Lost jobs of a frontier in slots on their way back; and what servers lose, each by itself.
+"""Lost jobs of a frontier in slots on their way back, and links that are sent again.
 
 A server that was started anew is not worked with before somebody has looked at it. A job that is dropped gets another
 life: what any slot has of the earlier one is nobody's, so it can be rebuilt whichever servers are away.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
 
@@ -21,11 +20,13 @@ from shoal.core.manners import DEFAULT_MANNERS, Manners
 from shoal.core.trouble import Trouble
 from shoal.errors import RedisUnavailable
 from shoal.frontier.job_list import NOTHING, JobList
-from shoal.frontier.moving import ARRIVED, ARRIVING, MOVED, MOVING, Caretaker
-from shoal.frontier.rebuild import LEASES_A_MS, Rebuild, Recalled
+from shoal.frontier.link_lines import Line, Place
+from shoal.frontier.moving import Caretaker
+from shoal.frontier.rebuild import Rebuild, Recalled
 from shoal.frontier.register import Register
 from shoal.frontier.scripts import Arg, Scripts, translated_errors
-from shoal.frontier.shards import HERE, Faces, Shards
+from shoal.frontier.server_rebuild import ServerRebuild
+from shoal.frontier.shards import Faces, Shards
 from shoal.frontier.slots import list_prefix, slot_of
 from shoal.frontier.spread import slot_frontiers
 from shoal.frontier.spread_jobs import SpreadJobs
@@ -33,191 +34,9 @@ from shoal.frontier.tag import new_life, parse_name
 from shoal.frontier.troubles import TroubleBoard
 from shoal.frontier.wire import ms
 
-_THERE = (HERE, MOVING, ARRIVED)
-DOUBTFUL = f"{MOVING} doubt"
-"""The mark of a slot that another server should have, which is away."""
 LINKS_CLAIM = timedelta(seconds=10)
 """For so long one process alone sees to links between slots."""
 LINES_AT_ONCE = 1_000
-_DONE = "done"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """Pages of a slot whose links went to other slots, or are owed to them."""
-
-    slot: int
-    """That has the pages."""
-    text: str
-    job: str
-    life: str
-    to: frozenset[int]
-    pages: tuple[int, ...]
-
-    @classmethod
-    def read(cls, slot: int, text: str) -> Line:
-        name, to, pages, _ = text.split(" ")
-        return cls(slot, text, *parse_name(name), frozenset(map(int, to.split(","))), tuple(map(int, pages.split(","))))
-
-    def only(self, slots: frozenset[int]) -> str:
-        """The same about some of the slots that it is about; '' about none."""
-        name, _, rest = self.text.split(" ", 2)
-        return f"{name} {','.join(map(str, sorted(slots)))} {rest}" if slots else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """How far the lines of a slot are read."""
-
-    since: int = 0
-    """ms on the clock of its server, from which on there may be more;"""
-    upto: int = 0
-    """and up to which; 0: up to now."""
-
-    @property
-    def ended(self) -> bool:
-        return self.since < 0
-
-    def __str__(self) -> str:
-        return _DONE if self.ended else f"{self.since} {self.upto}"
-
-    @classmethod
-    def of(cls, text: str | None) -> Place:
-        """As it was written down."""
-        if text is None:
-            return cls()
-        return cls(-1) if text == _DONE else cls(*map(int, text.split(" ")))
-
-
-class ServerRebuild(Rebuild):
-    """One server, as it is looked at."""
-
-    def __init__(self, name: str, client: redis.Redis, shards: Shards) -> None:
-        super().__init__(client, shards.server_prefix)
-        self.name = name
-        self._shards = shards
-
-    def slots(self) -> list[int]:
-        """That the table says are here."""
-        return self._shards.by_server().get(self.name, [])
-
-    def lost_slots(self) -> dict[int, str]:
-        """Those of them that are not here, nor where they have gone to, with their marks: not all keys are there."""
-        marks = self.marks()
-        return {slot: marks[slot] for slot in self.slots() if self._is_lost(slot, marks[slot])}
-
-    def marked(self) -> dict[int, str]:
-        """All slots that the table says are here, with their marks."""
-        marks = self.marks()
-        return {slot: marks[slot] for slot in self.slots()}
-
-    def _is_lost(self, slot: int, mark: str) -> bool:
-        """Where a slot has gone to, it may be; if that server cannot be asked, nobody can tell."""
-        for _ in self._shards.names:
-            if mark.startswith(_THERE):
-                return False
-            name = mark.removeprefix(f"{MOVED} ")
-            if not mark.startswith(MOVED) or name not in self._shards.names:
-                break
-            try:
-                server = ServerRebuild(name, self._shards.present(name), self._shards)
-                if server.server() != server.trusted():
-                    return False
-                mark = server.marks()[slot]
-            except RedisUnavailable as exc:
-                self._shards.failed(name, exc)
-                return False
-        return True
-
-    def marks(self) -> list[str]:
-        """Of all slots."""
-        with translated_errors("look"):
-            marks = self._client.mget([keys.mark for keys in self._shards.keys])
-        return [mark or "" for mark in cast("list[str | None]", marks)]
-
-    def has(self, slot: int) -> bool:
-        """Is the slot here, or about to leave?"""
-        return self.marks()[slot].startswith((HERE, MOVING))
-
-    def disown(self) -> None:
-        """Slots that are elsewhere are not here, too: this server may have forgotten that they have gone.
-
-        While the server cannot be asked that should have it, nobody works with such a slot.
-        """
-        table = self._shards.table(anew=True)
-        for slot, mark in enumerate(self.marks()):
-            owner = table[slot]
-            if owner == self.name or not mark or mark.startswith((MOVED, ARRIVING, ARRIVED)):
-                continue
-            try:
-                has = ServerRebuild(owner, self._shards.present(owner), self._shards).has(slot)
-            except RedisUnavailable as exc:
-                self._shards.failed(owner, exc)
-                self._mark(slot, mark, DOUBTFUL)
-                continue
-            if has:
-                self._mark(slot, mark, f"{MOVED} {owner}")
-            elif mark == DOUBTFUL:
-                self._mark(slot, mark, HERE)
-
-    def _mark(self, slot: int, before: str, after: str, run: str = "") -> None:
-        """Unless the slot has another mark by now, or the server is another run."""
-        scripts = Scripts(self._client, self._shards.prefix_of(slot), self._shards.server_prefix, any_mark=True)
-        scripts.call("mark_slot", [before, after, run, 0])
-
-    def begin_slots(self, slots: Mapping[int, str], run: str) -> None:
-        """They may be worked with, whatever they have, if their marks are still these."""
-        for slot, mark in slots.items():
-            self._mark(slot, mark, HERE, run)
-
-    def skip_leases(self, run: str, duration: timedelta) -> None:
-        for slot in self.slots():
-            prefix = self._shards.prefix_of(slot)
-            scripts = Scripts(self._client, prefix, self._shards.server_prefix, any_mark=True)
-            scripts.call("skip_leases", [run, ms(duration) * LEASES_A_MS])
-
-    def is_whole(self, run: str) -> bool:
-        """Is made good what this run of the server may have lost? Until then no job ends that has hosts there."""
-        with translated_errors("look"):
-            return self._client.get(f"{self._prefix}:whole") == run
-
-    def note_whole(self, run: str) -> None:
-        with translated_errors("look"):
-            self._client.set(f"{self._prefix}:whole", run)
-            self._client.delete(self._shards.server_keys.asked)
-
-    def begin_asking(self, run: str, fence: int) -> None:
-        """All are to be asked for links that went to this server, and that this run does not have."""
-        with translated_errors("look"):
-            self._client.hset(self._shards.server_keys.asked, f"{run} fence", str(fence))
-
-    def asked(self, run: str) -> tuple[int, dict[int, Place]]:
-        """(the number of the loss, 0 when nobody has begun; slot → how far it was asked)"""
-        with translated_errors("look"):
-            found = cast("dict[str, str]", self._client.hgetall(self._shards.server_keys.asked))
-        start = f"{run} "
-        mine = {key.removeprefix(start): text for key, text in found.items() if key.startswith(start)}
-        fence = int(mine.pop("fence", 0))
-        return fence, {int(slot): Place.of(text) for slot, text in mine.items()}
-
-    def note_asked(self, run: str, slot: int, place: Place) -> None:
-        with translated_errors("look"):
-            self._client.hset(self._shards.server_keys.asked, f"{run} {slot}", str(place))
-
-    def raise_epoch(self, beyond: int) -> None:
-        """It only grows."""
-        with translated_errors("epoch"):
-            epoch = int(self._client.get(f"{self._prefix}:epoch") or 0)
-            self._client.incrby(f"{self._prefix}:epoch", max(1, beyond + 1 - epoch))
-
-    def fence(self) -> int:
-        """The last loss of a server that is known there."""
-        with translated_errors("fence"):
-            return int(self._client.get(self._shards.server_keys.fence) or 0)
-
-    def raise_fence(self, fence: int) -> int:
-        """Links that were sent before this one are sent again; returns the highest that is known there."""
-        return int(self._scripts.call("raise_fence", [fence]))
 
 
 class SpreadRebuild(Rebuild):

@@ -18,9 +18,11 @@ from datetime import timedelta
 import structlog
 
 from shoal.errors import RedisUnavailable, ShoalError
+from shoal.frontier.link_lines import Line, Place
 from shoal.frontier.rebuild import Overtaken
+from shoal.frontier.server_rebuild import ServerRebuild
 from shoal.frontier.slots import SLOTS, slot_of
-from shoal.frontier.spread_rebuild import Line, Place, ServerRebuild, SpreadRebuild
+from shoal.frontier.spread_rebuild import SpreadRebuild
 from shoal.frontier.tag import parse_name
 from shoal.recovery.losses import DOUBT, LATELY
 from shoal.recovery.way_back import WayBack

@@ -118,7 +118,7 @@ class Pulse:
             if self._ended.wait(EAGER_PULSE_S if time.monotonic() < eager_until else PULSE_S):
                 break
         try:
-            self._frontier.depart(self._name)
+            self._frontier.crew.depart(self._name)
         except RedisUnavailable as exc:
             log.warning("farewell_failed", error=str(exc))
         self._frontier.close_connections()
@@ -128,10 +128,10 @@ class Pulse:
         try:
             self._end_hung()
             if now - self._told_at >= HEARTBEAT_S:
-                self._frontier.heartbeat(self._sign_of_life())
+                self._frontier.crew.heartbeat(self._sign_of_life())
                 self._told_at = now
             while self._to_count:
-                self._frontier.count_restart(self._to_count[-1])
+                self._frontier.crew.count_restart(self._to_count[-1])
                 self._to_count.pop()
             self._count_refused()
             if now - self._rung_at >= PULSE_S:
@@ -150,7 +150,7 @@ class Pulse:
         self._refused.update(taken)
         while self._refused:
             reason, times = next(iter(self._refused.items()))
-            self._frontier.count_refused(reason, times)
+            self._frontier.crew.count_refused(reason, times)
             del self._refused[reason]
 
     def _attend(self, now: float) -> None:

@@ -107,7 +107,7 @@ class Runtime:
         self._mark.make()
         try:
             frontier.answer_ring(queue)
-            frontier.count_slice()
+            frontier.crew.count_slice()
             with termination_waits() as asked:
                 report = self._loop.run_until_complete(self._run(asked))
             if report.work_remains:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shoal.doctor.checkup import CHECKS, Check, check_up
+from shoal.doctor.environment import Reading
 from shoal.doctor.finding import Area, Finding, Level, well
 from shoal.doctor.ground import Ground, NotLooked
-from shoal.settings import Reading, Settings
+from shoal.settings import Settings
 
 
 def ground(tmp_path: Path) -> Ground:

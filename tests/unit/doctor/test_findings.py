@@ -15,10 +15,11 @@ from shoal.core.fleet import QueueDepth, WorkerBeat
 from shoal.doctor import broker, clock, database, fleet, network
 from shoal.doctor import redis as redis_check
 from shoal.doctor import settings as settings_check
+from shoal.doctor.environment import Reading
 from shoal.doctor.finding import Finding, Level
 from shoal.doctor.ground import Ground, database_number, placed_like, redis_cli
 from shoal.doctor.machine import file_system_of, memory_megabytes
-from shoal.settings import Reading, Settings
+from shoal.settings import Settings
 from shoal.store.database import HEAD
 from shoal.store.inspection import Sight
 from tests.hostile_messages import hostile, ring

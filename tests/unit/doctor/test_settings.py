@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from shoal.cli.doctor import _flag_variables, _host_of  # pyright: ignore[reportPrivateUsage]
+from shoal.doctor.environment import Reading, read_what_is_valid
 from shoal.doctor.ground import Ground
 from shoal.doctor.settings import redis_urls, variables
-from shoal.settings import Reading, Settings, read_what_is_valid
+from shoal.settings import Settings
 
 
 @pytest.fixture(autouse=True)
