@@ -82,6 +82,7 @@ LEAVES = (
     leave("drill/tether.py", "execv", "becomes a program of the drill, on this machine"),
     leave("embedded.py", "subprocess", "starts the embedded Redis"),
     leave("guardian.py", "subprocess ctypes", "starts what ends with its parent"),
+    leave("heap.py", "ctypes", "tells the allocator what to keep"),
     leave("core/expressions.py", "lxml jmespath", "compiles expressions, and parses nothing"),
     leave("core/convert.py", "babel", "knows how numbers are written"),
     leave("core/dates.py", "babel", "knows the names of months"),

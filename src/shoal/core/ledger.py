@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from shoal.core.frozen import frozen
 from shoal.core.manners import LimitSource
 
 MAX_URL_CHARS = 2_000
@@ -13,7 +13,7 @@ MAX_RULE_CHARS = 500
 _USERINFO = re.compile(r"\A((?:[a-z][a-z0-9+.-]*:)?//)[^/\\?#]*@", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ask:
     """One time that a host was asked for something."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum, StrEnum
 
+from shoal.core.frozen import frozen
 from shoal.core.manners import Limit, Signal
 from shoal.core.url import Url
 
@@ -95,7 +96,7 @@ def is_for_browser(queue: str) -> bool:
     return queue.startswith(f"{Engine.BROWSER}.")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """One URL to fetch within a job."""
 
@@ -115,7 +116,7 @@ class Request:
     """Fingerprint of the page that first led to it; None when it was submitted, or nobody knows."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rejected:
     """A discovered URL that the job's rules leave out, and why."""
 
@@ -143,7 +144,7 @@ class Mark(StrEnum):
     """The host's address or domain is not known: to be found out, and the request given back."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lease:
     """One worker's right to fetch one request. (group, index) is its fencing token."""
 
@@ -175,7 +176,7 @@ class LeaseBatch:
     """False: it was started anew, and is to be looked at before it gives anything."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settlement:
     """The end of one lease."""
 

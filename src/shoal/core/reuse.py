@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
+from shoal.core.frozen import frozen
 from shoal.core.revisit import Revisiting
 
 FRESH, NOT_DUE, NOT_MODIFIED = "fresh", "not_due", "not_modified"
@@ -51,7 +52,7 @@ class Decision:
 PLAINLY = Decision(Way.FETCH)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Validators:
     """What a server gave us to ask with, as it came."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from shoal.core.frozen import frozen
 from shoal.core.robots import AGENT_TOKEN
 
 _OURS = frozenset({"robots", "*", AGENT_TOKEN.lower()})
@@ -14,7 +14,7 @@ _AGENT = re.compile(r"\*|[A-Za-z_][A-Za-z0-9_-]*")
 _WORDS = re.compile(r"[^\s,;]+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Directives:
     """What a robot must not do with a page."""
 

@@ -6,9 +6,10 @@ Whoever reads, in place or apart, does it with `find`: the same page gives the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 
+from shoal.core.frozen import frozen
 from shoal.core.likeness import likeness_of
 from shoal.core.noise import Noise, unpack_noise
 from shoal.core.url import Base
@@ -31,7 +32,7 @@ QUICK_BYTES = 16 << 20
 _NO_NOISE = Noise()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """What is to be read of a page, and how."""
 
@@ -127,7 +128,7 @@ def _base_of(url: str, drop_tracking: bool) -> Base:
     return Base(url, drop_tracking=drop_tracking)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Findings:
     """What was read of a page."""
 

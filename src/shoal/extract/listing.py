@@ -34,6 +34,9 @@ _GZIP = b"\x1f\x8b"
 _NAME = re.compile(rb"<(?:[A-Za-z_][\w.-]{0,60}:)?([A-Za-z_][\w.-]{0,60})")
 _FIRST_URL = re.compile(rb"https?://[^\s<>\"]{3,}[ \t]*(?:\r|\n|\Z)", re.IGNORECASE)
 
+_HTML = re.compile(rb"\s{0,50}(?:<!doctype html>\s{0,50})?<html[\s>]", re.IGNORECASE)
+"""How most pages begin, which list nothing."""
+
 TEXT = "text"
 
 
@@ -79,7 +82,7 @@ class Listing:
 
 def name_of(body: bytes, media_type: str) -> str:
     """What a document is by its first bytes: the root of a listing, `text`, or nothing."""
-    if media_type not in LISTING_TYPES:
+    if media_type not in LISTING_TYPES or _HTML.match(body):
         return ""
     head = _head_of(body)
     if head[:1] == b"<":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from shoal.core.frozen import frozen
 from shoal.core.robots import AGENT_TOKEN
 from shoal.core.url import Base
 from shoal.extract.allowance import Allowance
@@ -32,7 +33,7 @@ MAX_META_CHARS = 1_000
 URL_ATTRIBUTES = frozenset({"href", "src", "action", "poster"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Html:
     """A parsed page with the base of its links."""
 

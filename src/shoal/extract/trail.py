@@ -157,12 +157,16 @@ class Trail:
             return SortedOut([], 0)
         rebased = bool(findings.base)
         level = Level.NORMAL if depth else Level.FIRST
-        more = yield from self.links.further(url, base, findings.further, depth, level, listed=bool(findings.kind))
-        more = within_budget(self.spec, more) if findings.kind == "index" else more
+        more: list[Candidate] = []
+        if findings.further:
+            more = yield from self.links.further(url, base, findings.further, depth, level, listed=bool(findings.kind))
+            more = within_budget(self.spec, more) if findings.kind == "index" else more
         if self.spec.spider and not findings.kind:
             found = yield from self.links.sort_requests(url, base, findings.requests, self.spec.depth)
         else:
             found = yield from self.links.sort_stepwise(url, base, findings.hrefs, depth + 1, rebased=rebased)
+        if not more and not findings.stale:
+            return found
         stale = yield from self.links.stale(base, findings.stale)
         return SortedOut([*more, *found.candidates, *stale], found.duplicates, found.cut)
 

@@ -44,6 +44,8 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_MARKED = frozenset(mark[:1] for mark, _ in _MARKS)
+"""Bytes that a marked text begins with."""
 # What the web means by Python's codecs, and names that only the web knows.
 _MEANT = {
     "iso8859-1": "cp1252",
@@ -158,9 +160,10 @@ _UNPACKERS: dict[str, Callable[[bytes, int], bytes]] = {
 
 def find_charset(content_type: str, body: bytes) -> str:
     """The name of a codec that Python knows."""
-    for mark, name in _MARKS:
-        if body.startswith(mark):
-            return name
+    if body[:1] in _MARKED:
+        for mark, name in _MARKS:
+            if body.startswith(mark):
+                return name
     if declared := _declared(content_type[:_TYPE_CHARS]):
         return declared
     meta = _META.search(body, 0, _HEAD)
@@ -180,6 +183,7 @@ def _declared(content_type: str) -> str | None:
     return _codec(match[1]) if match else None
 
 
+@lru_cache(maxsize=1000)
 def _codec(name: str) -> str | None:
     plain = name.strip().lower()
     try:

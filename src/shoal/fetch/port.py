@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Protocol
 
+from shoal.core.frozen import frozen
 from shoal.core.proxies import Proxy
 from shoal.core.url import Url
 from shoal.fetch.decode import find_charset, unpack
+
+_ENCODING = b"content-encoding"
+_TYPE_CHARS = 300
+"""Of a `Content-Type`, that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,7 @@ class FetchLimits:
     """Take the beginning of a body that is too large, instead of refusing it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Response:
     """One answer of a server, as it came on the wire."""
 
@@ -42,9 +48,9 @@ class Response:
 
     def header(self, name: str) -> str | None:
         """The first header of this name."""
-        wanted = name.lower().encode()
+        wanted, size = name.lower().encode(), len(name)
         for key, value in self.headers:
-            if key.lower() == wanted:
+            if len(key) == size and key.lower() == wanted:
                 return value.decode("latin-1")
         return None
 
@@ -54,16 +60,22 @@ class Response:
 
     @property
     def media_type(self) -> str:
-        return self.content_type.partition(";")[0].strip().lower()
+        return media_type_of(self.content_type[:_TYPE_CHARS])
 
     def unpacked(self, cap: int) -> bytes:
         """The body without its content encodings."""
-        lines = [value for key, value in self.headers if key.lower() == b"content-encoding"]
-        encoding = b",".join(lines).decode("latin-1")
-        return unpack(self.wire_body, encoding, cap) if encoding else self.wire_body
+        size = len(_ENCODING)
+        lines = [value for key, value in self.headers if len(key) == size and key.lower() == _ENCODING]
+        return unpack(self.wire_body, b",".join(lines).decode("latin-1"), cap) if lines else self.wire_body
 
     def charset(self, body: bytes) -> str:
         return find_charset(self.content_type, body)
+
+
+@lru_cache(maxsize=1000)
+def media_type_of(content_type: str) -> str:
+    """Of a `Content-Type`, without its parameters."""
+    return content_type.partition(";")[0].strip().lower()
 
 
 class Client(Protocol):

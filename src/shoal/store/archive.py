@@ -26,6 +26,7 @@ from uuid import uuid4
 from isal import igzip, isal_zlib
 
 from shoal import __version__
+from shoal.core.frozen import frozen
 from shoal.errors import ArchiveUnavailable, NotFound
 from shoal.fetch.decode import unpack
 from shoal.store.folders import register
@@ -47,7 +48,7 @@ READ_AHEAD = 1 << 20
 _HOP_HEADERS = frozenset({b"transfer-encoding", b"content-length", b"connection", b"keep-alive"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exchange:
     """One response as it came on the wire."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import orjson
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from shoal.core.frozen import frozen
 from shoal.core.likeness import Likeness
 from shoal.core.reuse import Known, Validators
 from shoal.store.tables import pages
@@ -19,7 +20,7 @@ CAPTURES_AT_ONCE = 1_000
 """Rows whose captures are looked at together."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArchiveRef:
     """Where a raw response lies."""
 
@@ -39,7 +40,7 @@ class Capture:
     archive: ArchiveRef
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PageRow:
     """What is known about one fetched URL."""
 
@@ -126,7 +127,11 @@ class PageRow:
         return next((each for each in self.captures if each.kind == kind), None)
 
 
-@dataclass(frozen=True, slots=True)
+_PLAIN = tuple(each.name for each in fields(PageRow) if each.name not in ("archive", "captures", "notes"))
+"""Fields of a page that are columns as they are."""
+
+
+@frozen
 class FoundLinks:
     """Links of a page whose body is not kept."""
 
@@ -139,7 +144,7 @@ class FoundLinks:
     """Of the page."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outlinks:
     """All that a page leads to, packed."""
 
@@ -237,7 +242,7 @@ def page_values(row: PageRow) -> dict[str, object]:
 
 def page_of(row: sa.RowMapping) -> PageRow:
     """The page that a row is about."""
-    plain = {name: row[name] for name in PageRow.__slots__ if name not in ("archive", "captures", "notes")}
+    plain = {name: row[name] for name in _PLAIN}
     key = row["archive_key"]
     archive = None if key is None else ArchiveRef(key, row["archive_offset"], row["archive_length"])
     captures = tuple(map(_capture_of, orjson.loads(row["captures"]))) if row["captures"] else ()

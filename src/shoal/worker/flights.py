@@ -7,9 +7,7 @@ of a visit fetches for it.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 
 from shoal.core.proxies import Proxy
@@ -27,7 +25,7 @@ class Flights:
     def __init__(self, client: Client, renderer: Renderer | None = None) -> None:
         self._client = client
         self._renderer = renderer
-        self._flying = Counter[asyncio.Task[None] | None]()
+        self._flying: dict[asyncio.Task[None] | None, int] = {}
 
     @property
     def load(self) -> RenderLoad:
@@ -40,7 +38,7 @@ class Flights:
 
     def has(self, visit: asyncio.Task[None]) -> bool:
         """Is a fetch under way for this visit?"""
-        return self._flying[visit] > 0
+        return visit in self._flying
 
     async def fetch(
         self,
@@ -51,15 +49,21 @@ class Flights:
         *,
         local: bool = False,
     ) -> Response:
-        with self._on_the_way():
+        visit = self._depart()
+        try:
             return await self._client.fetch(url, headers, limits, proxy, local=local)
+        finally:
+            self._arrive(visit)
 
     async def render(self, order: Order) -> Rendered:
         """As the renderer does; raises FetchError when this process has none."""
         if self._renderer is None:
             raise FetchError("browser_missing", "this worker has no browser")
-        with self._on_the_way():
+        visit = self._depart()
+        try:
             return await self._renderer.render(order)
+        finally:
+            self._arrive(visit)
 
     async def check(self, url: Url, *, local: bool = False) -> None:
         await self._client.check(url, local=local)
@@ -74,13 +78,14 @@ class Flights:
         finally:
             await self._client.close()
 
-    @contextmanager
-    def _on_the_way(self) -> Generator[None]:
+    def _depart(self) -> asyncio.Task[None] | None:
         visit = _VISIT.get()
-        self._flying[visit] += 1
-        try:
-            yield
-        finally:
-            self._flying[visit] -= 1
-            if not self._flying[visit]:
-                del self._flying[visit]
+        self._flying[visit] = self._flying.get(visit, 0) + 1
+        return visit
+
+    def _arrive(self, visit: asyncio.Task[None] | None) -> None:
+        left = self._flying[visit] - 1
+        if left:
+            self._flying[visit] = left
+        else:
+            del self._flying[visit]

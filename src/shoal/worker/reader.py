@@ -16,10 +16,11 @@ from typing import TypeVar
 from shoal.core.domain import registrable_domain
 from shoal.errors import FetchError
 from shoal.extract import apart
-from shoal.extract.findings import Findings, Wanted, find
+from shoal.extract.findings import Findings, Wanted
 from shoal.extract.weight import LIGHT_BYTES
 from shoal.fetch.port import Response
 from shoal.worker.aside import Aside, TookTooLong
+from shoal.worker.in_place import InPlace
 from shoal.worker.turns import LAST_S, Turns
 
 UNPACKED_IN_PLACE = 1_000_000
@@ -36,6 +37,7 @@ class Reader:
     """Reads pages, one after the other where that takes long."""
 
     def __init__(self) -> None:
+        self._in_place = InPlace()
         self._soon = Aside(min(SOON_CPU_S, apart.CPU_S), min(SOON_WALL_S, apart.WALL_S))
         self._turns = Turns()
         self._at_length = Aside(apart.CPU_S, apart.WALL_S)
@@ -58,9 +60,8 @@ class Reader:
 
     async def read(self, body: bytes, wanted: Wanted) -> Findings:
         """What is wanted of a page; raises FetchError when that cannot be read within bounds."""
-        if wanted.is_light(body):
-            return find(body, wanted)
-        return await self.read_apart(body, wanted)
+        found = await self._in_place.read(body, wanted)
+        return found if found is not None else await self.read_apart(body, wanted)
 
     async def read_apart(self, body: bytes, wanted: Wanted) -> Findings:
         """The same, in a process apart."""
@@ -71,6 +72,7 @@ class Reader:
 
     async def end(self) -> None:
         """No more pages for now."""
+        self._in_place.end()
         await self._soon.end()
         await self._at_length.end()
 

@@ -13,7 +13,7 @@ from shoal.core.noise import NOTHING_SAID
 from shoal.core.redact import without_secrets
 from shoal.core.reuse import read_validators
 from shoal.core.sitemaps import is_guess
-from shoal.core.url import Base
+from shoal.core.url import Base, Url
 from shoal.errors import FetchError
 from shoal.extract.directives import Directives
 from shoal.extract.findings import NOTHING, Findings, Wanted
@@ -61,17 +61,17 @@ async def read_page(
             wanted = context.trail.briefed(wanted, lease.request, response)
             findings = await reader.read(body, wanted)
         except FetchError as exc:
-            found, unread = _unread(context, found, exc), True
+            _unread(context, found, exc)
+            unread = True
     if findings.render:
         return _for_browser(lease, response)
     says = context.trail.directives(response, findings)
     if wanted is not None and findings is not NOTHING:
-        found = await _go_on(context, lease, found, findings, wanted.base_with(findings.base), says)
+        await _go_on(context, lease, found, findings, wanted.base_with(findings.base), says)
     if context.spec.keeps_trail and not unread and not findings.failed:
-        read = Written(findings, _links_read(context, wanted, media_type), says.nofollow)
-        found = replace(found, outlinks=read.pack())
+        found.outlinks = Written(findings, _links_read(context, wanted, media_type), says.nofollow).pack()
     if require is not None and wanted is not None and not wanted.only_digest:
-        found = replace(found, needed=False)
+        found.needed = False
     return _left_out(lease, found) if context.spec.noindex and says.noindex else found
 
 
@@ -112,31 +112,32 @@ def _for_browser(lease: Lease, response: Response) -> Result:
 
 async def _go_on(
     context: JobContext, lease: Lease, found: Result, findings: Findings, base: Base, says: Directives
-) -> Result:
-    url, depth, page = lease.request.url, lease.request.depth, found.page
-    if page and findings.canonical and (target := base.join(findings.canonical)):
-        found = replace(found, page=replace(page, canonical=str(target)))
+) -> None:
+    url, depth = lease.request.url, lease.request.depth
+    if found.page and findings.canonical and (target := base.join(findings.canonical)):
+        found.page = replace(found.page, canonical=str(target))
     if found.page and findings.digest is not None:
-        found = replace(found, page=replace(found.page, digest=findings.digest))
+        found.page = replace(found.page, digest=findings.digest)
     if findings.failed:
-        found = _spider_failed(context, found, findings.failed)
+        _spider_failed(context, found, findings.failed)
     if found.page and findings.likeness:
         content, simhash = findings.likeness
-        page = replace(found.page, content_hash=content, simhash=simhash)
-        found = replace(found, page=page, alike=context.spec.duplicates)
+        found.page = replace(found.page, content_hash=content, simhash=simhash)
+        found.alike = context.spec.duplicates
     if findings.items:
-        items, quarantined = rows_of(context.job, url.fingerprint, str(url), findings.items, findings.flaws)
-        found = replace(found, items=items, quarantined=quarantined)
+        found.items, found.quarantined = rows_of(context.job, url.fingerprint, str(url), findings.items, findings.flaws)
     links = await unhurried(context.trail.onward(url, depth, findings, base, says))
-    cut = dict.fromkeys((*findings.cut, "links") if links.cut else findings.cut)
-    if reason := _partial_reason(context, str(url), findings, tuple(cut)):
-        found = replace(found, settlement=replace(found.settlement, reason=reason))
-    return replace(found, candidates=links.candidates, duplicates=links.duplicates)
+    cut = tuple(dict.fromkeys((*findings.cut, "links"))) if links.cut else findings.cut
+    if reason := _partial_reason(context, url, findings, cut):
+        found.settlement = replace(found.settlement, reason=reason)
+    found.candidates, found.duplicates = links.candidates, links.duplicates
 
 
-def _partial_reason(context: JobContext, url: str, findings: Findings, cut: tuple[str, ...]) -> str:
+def _partial_reason(context: JobContext, url: Url, findings: Findings, cut: tuple[str, ...]) -> str:
     """What is missing of a page that was read, the worst of it; all of it is logged."""
-    names = {"job": context.job, "request_id": context.request_id, "url": url}
+    if not (findings.unreadable or findings.unconverted or cut or findings.incomplete):
+        return ""
+    names = {"job": context.job, "request_id": context.request_id, "url": str(url)}
     if findings.unreadable:
         log.info("json_unreadable", **names)
         return "json_unreadable"
@@ -152,22 +153,23 @@ def _partial_reason(context: JobContext, url: str, findings: Findings, cut: tupl
     return "value_unconverted" if findings.unconverted else ""
 
 
-def _spider_failed(context: JobContext, found: Result, detail: str) -> Result:
+def _spider_failed(context: JobContext, found: Result, detail: str) -> None:
     """The page is kept, with the reason; it can be read again when the spider is mended."""
     url, detail = str(found.settlement.lease.request.url), clean(without_secrets(detail, context.secrets))
     names = {"job": context.job, "request_id": context.request_id, "spider": context.spec.spider}
     log.warning("spider_failed", url=url, error=detail, **names)
-    page = found.page and replace(found.page, notes={"spider_failed": detail})
-    return replace(found, page=page, settlement=replace(found.settlement, reason="spider_failed"))
+    found.page = found.page and replace(found.page, notes={"spider_failed": detail})
+    found.settlement = replace(found.settlement, reason="spider_failed")
 
 
-def _unread(context: JobContext, found: Result, error: FetchError) -> Result:
+def _unread(context: JobContext, found: Result, error: FetchError) -> None:
     """The page is kept; what it holds stays unknown."""
     if context.spec.spider and error.reason == "too_complex":
-        return _spider_failed(context, found, f"{error.detail}: the page is too complex, or the spider does not end")
+        _spider_failed(context, found, f"{error.detail}: the page is too complex, or the spider does not end")
+        return
     url = str(found.settlement.lease.request.url)
     log.warning("page_unread", job=context.job, request_id=context.request_id, url=url, error=error.detail)
-    return replace(found, settlement=replace(found.settlement, reason=error.reason))
+    found.settlement = replace(found.settlement, reason=error.reason)
 
 
 def _left_out(lease: Lease, found: Result) -> Result:

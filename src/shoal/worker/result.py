@@ -21,9 +21,9 @@ from shoal.store.page_rows import CarriedOver, DeadLetter, FoundLinks, PageRow
 _NO_LIMIT = Limit(0.0, 0, LimitSource.DEFAULT)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Result:
-    """What came of one lease."""
+    """What came of one lease; filled in while its visit lasts, and then not changed any more."""
 
     settlement: Settlement
     page: PageRow | None = None
@@ -124,7 +124,8 @@ class Inquiry:
         )  # fmt: skip
 
     def complete(self, result: Result) -> Result:
-        return replace(result, asks=tuple(self.asks)) if self.asks else result
+        result.asks = tuple(self.asks)
+        return result
 
 
 def now_ms() -> int:

@@ -32,6 +32,7 @@ from celery.worker import state as worker_state
 from shoal.collector import calm_collector
 from shoal.core.model import CONTROL_QUEUE
 from shoal.guardian import die_with_parent
+from shoal.heap import keep_heap
 from shoal.observe import flush_logs
 from shoal.redis_url import is_amqp
 from shoal.settings import Settings
@@ -102,6 +103,7 @@ class Worker:
         end_with_the_pool()
         take_turns_often()
         calm_collector()
+        keep_heap()
         try:
             worker.start()
         finally:

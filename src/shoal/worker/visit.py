@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 from shoal.core.ledger import Ask
@@ -150,21 +149,29 @@ class Visitor:
     ) -> Response:
         url = lease.request.url
         headers = context.headers_for(url)
-        with _noted(inquiry, url) as asked:
+        sent = {**headers, **conditions} if conditions else headers
+        at_ms = now_ms()
+        try:
             with step("fetch"):
-                sent = {**headers, **conditions} if conditions else headers
                 response = await self._outbound.fetch(context, url, sent, context.limits)
-            asked.status = response.status
+        except (FetchError, asyncio.CancelledError) as exc:
+            _note_failed(inquiry, at_ms, url, exc)
+            raise
+        inquiry.note(at_ms, url.host, str(url), response.status, "")
         return response
 
     async def _render(self, context: JobContext, lease: Lease, inquiry: Inquiry) -> Result:
         async def may_go(url: Url) -> bool:
             return not context.spec.robots or await self._lets_go_on(context, url, inquiry)
 
-        with _noted(inquiry, lease.request.url) as asked:
+        url, at_ms = lease.request.url, now_ms()
+        try:
             with step("render"):
                 rendered = await self._outbound.render(context, order_of(context, lease, may_go))
-            asked.status = rendered.response.status
+        except (FetchError, asyncio.CancelledError) as exc:
+            _note_failed(inquiry, at_ms, url, exc)
+            raise
+        inquiry.note(at_ms, url.host, str(url), rendered.response.status, "")
         if rendered.is_refused:  # also when the page would go elsewhere: without a browser it would not
             raise _refused(rendered.response, rendered.received)
         with step("read"):
@@ -238,25 +245,11 @@ class Visitor:
         return fetch
 
 
-@dataclass(slots=True)
-class _Asked:
-    status: int = 0
-
-
-@contextmanager
-def _noted(inquiry: Inquiry, url: Url) -> Generator[_Asked]:
-    """The host was asked, whatever comes of it: unless there was no way to ask it."""
-    at_ms, asked = now_ms(), _Asked()
-    try:
-        yield asked
-    except FetchError as exc:
-        if exc.reason not in ("proxy_wait", "browser_missing"):
-            inquiry.note(at_ms, url.host, str(url), 0, exc.reason)
-        raise
-    except asyncio.CancelledError:
-        inquiry.note(at_ms, url.host, str(url), 0, "interrupted")
-        raise
-    inquiry.note(at_ms, url.host, str(url), asked.status, "")
+def _note_failed(inquiry: Inquiry, at_ms: int, url: Url, error: FetchError | asyncio.CancelledError) -> None:
+    """The host was asked, whatever came of it: unless there was no way to ask it."""
+    reason = error.reason if isinstance(error, FetchError) else "interrupted"
+    if reason not in ("proxy_wait", "browser_missing"):
+        inquiry.note(at_ms, url.host, str(url), 0, reason)
 
 
 def _refused(response: Response, received: int | None = None) -> FetchError:
