@@ -1,9 +1,8 @@
 """Commands without the start of Python: a process that has imported Shoal once forks itself for each of them.
 
 A command is a process like any other: arguments, environment, folder, files and exit code are its own. Only what every
-start of Python costs, most of a second, is paid once and not a thousand times. So it is with the worker that a command
-brings along, where the command has nothing yet that a worker must not inherit. Commands that are interrupted, killed or
-looked for by name are started in full (`Shoal.start`), with their workers.
+start of Python costs, most of a second, is paid once and not a thousand times. Commands that are interrupted, killed or
+looked for by name are started in full (`Shoal.start`).
 """
 
 from __future__ import annotations
@@ -19,16 +18,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from functools import cache
 from hashlib import sha1
 from pathlib import Path
-from types import SimpleNamespace
 from typing import IO, Any, cast
 
-import structlog
-
-from shoal.cli import children
+from shoal.cli import forked
 from shoal.cli.commands import PANELS
 
 MODULES = (
@@ -49,9 +44,6 @@ MODULES = (
 REQUEST_BYTES = 1 << 20
 COMM = Path("/proc/self/comm")
 """The name of this process; its file on Linux."""
-THREADS_END_S = 0.1
-FILES = 256
-"""As many as a command may have open when it starts its worker."""
 
 
 class Forks:
@@ -163,69 +155,13 @@ def _watch(request: dict[str, Any], files: list[int]) -> list[str]:
 # --- in a command -----------------------------------------------------------------------------------------------------
 
 
-class ForkedChild(subprocess.Popen[bytes]):
-    """A worker that was forked, as the command knows those that it starts."""
-
-    def _execute_child(self, *_args: Any, **_options: Any) -> None:
-        """Instead of Popen's own: there is a process already."""
-
-    @classmethod
-    def of(cls, command: list[str], pid: int) -> ForkedChild:
-        child = cls(command)
-        child.pid, child._child_created = pid, True  # pyright: ignore[reportAttributeAccessIssue]
-        return child
-
-
-def start_child(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-    """`python -m shoal.worker` by a fork, while that is the same; otherwise in full."""
-    environment: dict[str, str] = options["env"]
-    plain = command[1:] == ["-m", "shoal.worker"] and "SHOAL_SPIDERS" not in environment and COMM.exists()
-    if not plain or not _is_alone():
-        return cast("subprocess.Popen[bytes]", subprocess.Popen(command, **options))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if pid := os.fork():
-        return ForkedChild.of(command, pid)
-    code = 1
-    try:
-        _become_child(environment, options["stderr"].fileno())
-        runpy.run_module("shoal.worker", run_name="__main__", alter_sys=True)
-        code = 0
-    except SystemExit as exc:
-        code = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
-    finally:
-        os._exit(code)
-
-
 def mark_of(home: str) -> str:
     """The name of forked workers of a home, by which they are found: their arguments and variables are the fork's."""
     return f"w{sha1(home.encode()).hexdigest()[:12]}"
 
 
-def _is_alone() -> bool:
-    """No other thread, whose locks a fork would inherit; those of look-ups are about to end."""
-    until = time.monotonic() + THREADS_END_S
-    while threading.active_count() > 1 and time.monotonic() < until:
-        time.sleep(0.001)
-    return threading.active_count() == 1
-
-
-def _become_child(environment: dict[str, str], log: int) -> None:
-    """What a start in full would bring along: a session, files, signals, variables."""
-    os.setsid()
-    atexit._clear()  # pyright: ignore[reportPrivateUsage]
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number, file in enumerate((nothing, nothing, log)):
-        os.dup2(file, number)
-    os.closerange(3, FILES)
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        if callable(signal.getsignal(number)):
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-    os.environ.clear()
-    os.environ.update(environment)
-    COMM.write_text(mark_of(environment["SHOAL_HOME"]))
-    structlog.reset_defaults()
-    sys.argv[1:] = []
+def _name_worker() -> None:
+    COMM.write_text(mark_of(os.environ["SHOAL_HOME"]))
 
 
 def main() -> None:
@@ -235,7 +171,7 @@ def main() -> None:
         args = serve(asked)
     if args is not None:
         sys.argv[1:] = args
-        cast(Any, children).subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": start_child})
+        cast(Any, forked).be_called_worker = _name_worker
         runpy.run_module("shoal", run_name="__main__", alter_sys=True)
 
 

@@ -70,6 +70,8 @@ LEAVES = (
     leave("cli/run.py", "socket getaddrinfo", "looks names up, to tell of misspelt ones before anything starts"),
     leave("cli/top_keys.py", "select termios tty", "reads keys of the terminal"),
     leave("cli/children.py", "subprocess", "starts workers and the API"),
+    leave("cli/forked.py", "subprocess import_module importlib traceback", "forks workers, and imports for them first"),
+    leave("worker/__main__.py", "execv", "becomes the supervisor of a worker, on this machine"),
     leave("cli/patience.py", "sqlalchemy", "names the type of a database"),
     leave("doctor/ground.py", "redis", "asks Redis and the broker, which the operator has named, what is wrong"),
     leave("doctor/broker.py", "redis", "likewise"),

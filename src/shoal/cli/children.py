@@ -1,5 +1,7 @@
 """Processes that a command starts and that end with it, however it ends: `python -m MODULE`, configured by variables.
 
+A worker may be a fork of the command instead, which is the same and costs less.
+
 Each has a session of its own, since a Ctrl-C is for the command, which stops its children itself; and each is told
 whose child it is, so that the kernel ends it when the command is killed.
 """
@@ -11,10 +13,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
+from shoal.cli.forked import can_fork
 from shoal.cli.talk import say
 from shoal.restarts import Pauses
 
@@ -23,12 +27,36 @@ STOP_S = 15.0
 TAIL_LINES = 5
 
 
+class Process(Protocol):
+    """As Python's own module knows them."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def terminate(self) -> None: ...
+
+
+Fork = Callable[[Mapping[str, str], int], Process]
+"""(variables, log) → a process that is a fork of this one."""
+
+
 class Child:
     """One such process and its log."""
 
-    def __init__(self, module: str, log: Path, home: Path, variables: Mapping[str, str], grace_s: float) -> None:
+    def __init__(
+        self,
+        module: str,
+        log: Path,
+        home: Path,
+        variables: Mapping[str, str],
+        grace_s: float,
+        *,
+        fork: Fork | None = None,
+    ) -> None:
         self.log = log
         self._command = [sys.executable, "-m", module]
+        self._fork = fork
         self._variables = {
             "SHOAL_HOME": str(home),
             "SHOAL_PARENT": str(os.getpid()),
@@ -36,7 +64,7 @@ class Child:
             **variables,
         }
         self._patience_s = grace_s + STOP_S
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self._log_start = 0
         self._log_inode = 0
 
@@ -49,6 +77,9 @@ class Child:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as output:
             self._log_start, self._log_inode = output.tell(), os.fstat(output.fileno()).st_ino
+            if self._fork and can_fork():
+                self._process = self._fork(self._variables, output.fileno())
+                return
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,

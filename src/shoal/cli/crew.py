@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from types import TracebackType
 
-from shoal.cli.children import Child, Post, how_it_ended
+from shoal.cli.children import Child, Fork, Post, how_it_ended
 from shoal.core.fleet import WorkerBeat
 from shoal.core.model import ALL_QUEUES
 from shoal.errors import ShoalError
@@ -30,7 +30,7 @@ MAX_DEATHS = 3
 class Crew:
     """Worker processes on this machine, for as long as a command runs."""
 
-    def __init__(self, settings: Settings, processes: int) -> None:
+    def __init__(self, settings: Settings, processes: int, fork: Fork | None = None) -> None:
         grace_s = min(GRACE_S, settings.grace_seconds)
         variables = {
             "SHOAL_CONCURRENCY": str(processes),
@@ -39,7 +39,7 @@ class Crew:
             "SHOAL_GRACE_SECONDS": str(grace_s),
         }
         log = settings.home / "logs" / f"worker-{os.getpid()}.log"
-        self._worker = Child("shoal.worker", log, settings.home, variables, grace_s)
+        self._worker = Child("shoal.worker", log, settings.home, variables, grace_s, fork=fork)
         self._post = Post("worker", self._worker)
         self.absent = not processes
         """Is the work left to other workers?"""

@@ -13,6 +13,7 @@ import typer
 
 from shoal.cli import options as opt
 from shoal.cli.crew import Crew
+from shoal.cli.forked import fork_worker
 from shoal.cli.interrupts import Interrupts, noted_interrupts
 from shoal.cli.jobfile import Written, make_spec, placed, places_in, read_url_list
 from shoal.cli.talk import counted, print_json, say
@@ -31,6 +32,7 @@ from shoal.proxy_pools import pools_of
 from shoal.redis_url import RedisUrls, is_here
 from shoal.render.lookup import find_browser
 from shoal.settings import Settings, read_settings
+from shoal.spiders.finder import is_loaded as spiders_loaded
 from shoal.spiders.finder import use as use_spiders
 from shoal.spiders.models import check_named
 
@@ -275,7 +277,8 @@ def _start(spec: JobSpec, workers: int, detach: bool, view: View, where: Places)
         raise InputError("no URLs given; for example: shoal crawl https://books.example/")
     view.check()
     spec, settings = make_ready(spec, where, workers=0 if detach else workers)
-    with noted_interrupts() as interrupts, Crew(settings, 0 if detach else workers) as crew:
+    fork = None if spiders_loaded() else fork_worker  # nobody knows what else they have begun
+    with noted_interrupts() as interrupts, Crew(settings, 0 if detach else workers, fork) as crew:
         code = _submit_and_follow(spec, settings, crew, view, interrupts, detach=detach)
     raise typer.Exit(code)
 
@@ -350,7 +353,7 @@ def _look_up(urls: Iterable[Url], egress: Egress, local: Iterable[str]) -> None:
     lookups = {host: pool.submit(_trouble, host, egress, local=here) for host, here in hosts}
     answered, _ = wait(lookups.values(), timeout=LOOKUP_S)
     troubles = [trouble for lookup in lookups.values() if lookup in answered and (trouble := lookup.result())]
-    pool.shutdown(wait=False, cancel_futures=True)
+    pool.shutdown(wait=len(answered) == len(lookups), cancel_futures=True)
     if len(troubles) == len(lookups):
         raise InputError("\n".join(troubles))
     for trouble in troubles:

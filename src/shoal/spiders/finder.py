@@ -41,6 +41,11 @@ def use(text: str) -> None:
         _sources.text, _sources.loaded = text, False
 
 
+def is_loaded() -> bool:
+    """Has code that is not ours been imported here?"""
+    return _sources.loaded
+
+
 def named_sources() -> str:
     """What was named, for another process."""
     return _sources.text

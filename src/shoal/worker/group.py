@@ -20,7 +20,7 @@ class Group:
     """The group of a process that was just forked; for its parent."""
 
     def __init__(self, leader: int) -> None:
-        self._leader = leader
+        self.leader = leader
         with suppress(OSError):  # it does so itself, sooner or later
             os.setpgid(leader, leader)
         self._left_lying = leader if _CAN_LOOK else _place_holder(leader)
@@ -29,18 +29,18 @@ class Group:
     def ended(self) -> int | None:
         """Its leader's exit code, negative for a signal; None while it lives."""
         if self._code is None:
-            self._code = _look(self._leader) if _CAN_LOOK else _take(self._leader)
+            self._code = _look(self.leader) if _CAN_LOOK else _take(self.leader)
         return self._code
 
     def tell(self, number: int) -> None:
         """A signal for the leader alone."""
         with suppress(ProcessLookupError, PermissionError):
-            os.kill(self._leader, number)
+            os.kill(self.leader, number)
 
     def kill(self) -> None:
         """End all that live, at once."""
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._leader, signal.SIGKILL)
+            os.killpg(self.leader, signal.SIGKILL)
 
     def bury(self) -> None:
         """The leader has ended; nobody of the group is left, and its number is free."""

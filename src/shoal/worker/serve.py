@@ -7,22 +7,45 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from shoal.settings import Settings
-from shoal.worker.supervisor import Life, Supervisor
+from shoal.worker.supervisor import Handover, Life, Supervisor
+
+if TYPE_CHECKING:
+    from shoal.settings import Settings
 
 
-def serve(settings: Settings, log_level: str = "info") -> int:
-    """Serve queues until told to stop."""
+def serve(settings: Settings, log_level: str = "info", become: Callable[[Handover], None] | None = None) -> int:
+    """Serve queues until told to stop. `become`: the supervisor's program, where this one is too large for it."""
 
     def tell(worker: str, code: int, pause_s: float) -> None:
         _tell(settings, log_level, worker, code, pause_s)
 
-    return Supervisor(settings.grace_seconds, tell, speaks=settings.parent is None).run(
+    return Supervisor(settings.grace_seconds, tell, speaks=settings.parent is None, become=become).run(
         lambda life: _work(settings, log_level, life)
     )
+
+
+def supervise(before: Handover) -> int:
+    """Go on as the supervisor of a worker that serves already; settings are read when they are needed."""
+
+    def work(life: Life) -> NoReturn:
+        settings = _settings()
+        _work(settings, settings.log_level, life)
+
+    def tell(worker: str, code: int, pause_s: float) -> None:
+        settings = _settings()
+        _tell(settings, settings.log_level, worker, code, pause_s)
+
+    return Supervisor(before.grace_s, tell, before=before).run(work)
+
+
+def _settings() -> Settings:
+    from shoal.settings import read_settings
+
+    return read_settings()
 
 
 def _work(settings: Settings, log_level: str, life: Life) -> NoReturn:

@@ -4,6 +4,9 @@ The Celery process is a fork, made before anything large is imported, so that it
 raises goes the way that it would go without a supervisor. It leads a process group of its own, with its pool: a Ctrl-C
 or a `timeout` for the whole group reaches the supervisor alone, which passes it on in order. When its supervisor is
 killed, the group goes at once; when the Celery process dies alone, its pool may bring its fetches to an end.
+
+Where everything is loaded already, because the worker is a fork of a command, the Celery process has that at once. The
+supervisor would keep all of it in memory and use none: it becomes a small program anew, and the fork stays its child.
 """
 
 from __future__ import annotations
@@ -14,9 +17,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import FrameType
 from typing import Any
 
@@ -57,6 +60,28 @@ class Life:
             os.write(self._ready, b"1")
 
 
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """What a supervisor that becomes a new program tells itself."""
+
+    worker: str
+    celery: int
+    """The Celery process, which lives."""
+    ready_read: int
+    ready_write: int
+    grace_s: float
+
+    @property
+    def words(self) -> list[str]:
+        """As arguments of a program."""
+        return [str(getattr(self, each.name)) for each in fields(self)]
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> Handover:
+        worker, celery, ready_read, ready_write, grace_s = words
+        return cls(worker, int(celery), int(ready_read), int(ready_write), float(grace_s))
+
+
 def worker_name() -> str:
     """A name for the worker whose supervisor this process is: two containers may be called alike, each with this id."""
     return f"{socket.gethostname()}:{os.getpid()}-{secrets.token_hex(4)}"
@@ -65,15 +90,28 @@ def worker_name() -> str:
 class Supervisor:
     """Keeps one Celery process alive until told to stop: gently by the first signal, at once by the second."""
 
-    def __init__(self, grace_s: float, tell: Callable[[str, int, float], None], *, speaks: bool = False) -> None:
-        self._worker = worker_name()
+    def __init__(
+        self,
+        grace_s: float,
+        tell: Callable[[str, int, float], None],
+        *,
+        speaks: bool = False,
+        before: Handover | None = None,
+        become: Callable[[Handover], None] | None = None,
+    ) -> None:
+        self._worker = before.worker if before else worker_name()
         self._speaks = speaks
         """To a person at a terminal."""
+        self._handed_over = before
+        """From the program that it was before."""
+        self._become = become
+        """The program that it is to be as soon as the Celery process lives; returns when that is not possible."""
+        self._grace_s = grace_s
         self._patience_s = grace_s + PATIENCE_S
         self._tell = tell
         """(name, exit code, pause) of a worker that is started again: for the log."""
         self._pauses = Pauses()
-        self._ready_read, self._ready_write = os.pipe()
+        self._ready_read, self._ready_write = (before.ready_read, before.ready_write) if before else os.pipe()
         os.set_blocking(self._ready_read, False)
         self._was_ready = False
         self._group: Group | None = None
@@ -92,9 +130,10 @@ class Supervisor:
             self._before[number] = signal.signal(number, self._note)
         try:
             while True:
-                born = self._fork(restarted)
+                born = self._adopt() or self._fork(restarted)
                 if isinstance(born, Life):
                     return work(born)
+                self._hand_over(born)
                 started = time.monotonic()
                 code = self._watch(born)
                 final = self._final(code)
@@ -128,6 +167,29 @@ class Supervisor:
             signal.signal(END_GROUP, _end_group)
             die_with_parent(supervisor, END_GROUP)
             return Life(self._worker, restarted, self._ready_write)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+    def _adopt(self) -> Group | None:
+        """The Celery process that was forked by the program that this one was before."""
+        if self._handed_over is None:
+            return None
+        self._group = Group(self._handed_over.celery)
+        self._handed_over = None
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # what came meanwhile is noted now
+        return self._group
+
+    def _hand_over(self, group: Group) -> None:
+        """Become another program, if there is one to become; signals wait until that can note them."""
+        if self._become is None:
+            return
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            become, self._become = self._become, None
+            if not self._asked:
+                for file in (self._ready_read, self._ready_write):
+                    os.set_inheritable(file, True)
+                become(Handover(self._worker, group.leader, self._ready_read, self._ready_write, self._grace_s))
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
