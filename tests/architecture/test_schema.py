@@ -1,15 +1,23 @@
-"""The migrations make exactly the tables that the code uses."""
+"""The migrations make exactly the tables that the code uses, and so do the statements for a new file.
+
+After a new migration these are written anew: SHOAL_TEST_WRITE=1 pytest tests/architecture/test_schema.py
+"""
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from shoal.store.database import HEAD, open_database
+from shoal.store import schema
+from shoal.store.database import HEAD, make_engine, open_database
+from shoal.store.new_file import END, TABLES, WORKS_FROM
 from shoal.store.tables import metadata
 
 
@@ -25,3 +33,34 @@ def test_migrated_tables_equal_declared_tables(tmp_path: Path) -> None:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
     engine.dispose()
+
+
+def test_a_new_file_has_the_tables_of_one_that_went_through_all_migrations(tmp_path: Path) -> None:
+    migrated, new = tmp_path / "migrated.db", tmp_path / "new.db"
+    engine = make_engine(f"sqlite:///{migrated}")
+    schema.upgrade(engine)
+    engine.dispose()
+    if os.environ.get("SHOAL_TEST_WRITE"):
+        TABLES.write_text("".join(f"{statement}{END}" for statement in _statements(migrated)), encoding="utf-8")
+    open_database(f"sqlite:///{new}").dispose()
+    assert _statements(new) == _statements(migrated)
+    assert _words(new) == _words(migrated) == [(HEAD, WORKS_FROM)]
+    assert schema.works_from(HEAD) == WORKS_FROM
+
+
+def _statements(file: Path) -> list[Any]:
+    ours = "sql NOT NULL AND name NOT LIKE 'sqlite_%'"
+    return [sql for (sql,) in _ask(file, f"SELECT sql FROM sqlite_master WHERE {ours}")]
+
+
+def _words(file: Path) -> list[tuple[Any, ...]]:
+    asked = "SELECT revision, works_from FROM schema_log, alembic_version, database_name WHERE version_num = revision"
+    return _ask(file, f"{asked} AND length(name) = 32")
+
+
+def _ask(file: Path, question: str) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(file)
+    try:
+        return connection.execute(question).fetchall()
+    finally:
+        connection.close()

@@ -57,7 +57,7 @@ def open_database(url: str, *, durable: bool = False, before_upgrade: BeforeUpgr
                 raise StoreUnavailable(not_known(shown(engine), found, word_of(connection)))
             if found is None or found < HEAD:
                 before_upgrade(connection, found)
-        if not usable:
+        if not usable and not (found is None and _make_tables(engine)):
             _upgrade(engine)
     except ShoalError:
         engine.dispose()
@@ -178,6 +178,12 @@ def is_usable(connection: Connection, found: str | None) -> bool:
         return False
     log.warning("schema_newer", found=found, known=HEAD, usable_from=word.works_from, made_by=word.version)
     return True
+
+
+def _make_tables(engine: Engine) -> bool:
+    from shoal.store.new_file import make_tables
+
+    return make_tables(engine, HEAD)
 
 
 def _upgrade(engine: Engine) -> None:

@@ -7,12 +7,9 @@ can work with it, so that one which is older than the schema knows whether it ma
 
 from __future__ import annotations
 
-import fcntl
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import sqlalchemy as sa
 from alembic import command
@@ -25,6 +22,7 @@ from sqlalchemy.exc import OperationalError
 from shoal import __version__
 from shoal.errors import InputError, StoreUnavailable
 from shoal.store.database import HEAD, not_known, revision_of, shown, word_of
+from shoal.store.new_file import file_to_oneself
 from shoal.store.tables import schema_log
 
 MIGRATION_LOCK = 5_440_015
@@ -121,7 +119,7 @@ def _alone(engine: Engine, run: Callable[[Connection], None]) -> None:
     """In one transaction, one process at a time; on PostgreSQL again and again while others are in the way."""
     for left in range(TRIES - 1, -1, -1):
         try:
-            with _one_at_a_time(engine), engine.begin() as connection:
+            with file_to_oneself(engine), engine.begin() as connection:
                 if engine.dialect.name == "postgresql":
                     connection.execute(sa.text(f"SET LOCAL lock_timeout = '{LOCK_WAIT_S}s'"))
                     connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
@@ -140,17 +138,6 @@ def _alone(engine: Engine, run: Callable[[Connection], None]) -> None:
         else:
             return
         time.sleep(PAUSE_S)
-
-
-@contextmanager
-def _one_at_a_time(engine: Engine) -> Generator[None]:
-    """Two commands that start at once on a new folder must not both create the tables."""
-    if engine.dialect.name != "sqlite" or engine.url.database in (None, "", ":memory:"):
-        yield
-        return
-    with Path(f"{engine.url.database}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _now_ms() -> int:
