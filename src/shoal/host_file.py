@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import structlog
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from shoal.core.flaws import flaws_of
@@ -22,6 +21,9 @@ from shoal.core.host_name import host_name
 from shoal.core.spec import JobSpec, Parallel, Rate
 from shoal.errors import InputError
 from shoal.store.host_limits import HostLimit
+
+if TYPE_CHECKING:
+    import yaml  # else where a file is read: most installations have none
 
 log = structlog.get_logger()
 
@@ -64,6 +66,8 @@ def read_host_file(path: Path) -> dict[str, HostLimit]:
 
 def _loaded(path: Path, text: str) -> tuple[object, list[str]]:
     """What stands there, and what stands there twice: of two, YAML would take the last without a word."""
+    import yaml
+
     loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
@@ -104,6 +108,8 @@ def _twice(node: yaml.Node, place: str, plain: Callable[[str], str]) -> list[str
 
 def _pairs(node: yaml.Node) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
     """What a mapping has under plain keys."""
+    import yaml
+
     if not isinstance(node, yaml.MappingNode):
         return []
     return [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shoal.core.proxies import PoolName, ProxyPool, ProxyState, hide_login, read_proxy
@@ -140,6 +139,8 @@ def _read_all(path: Path) -> tuple[dict[str, ProxyPool], _Stamp]:
 
 
 def _yaml_of(path: Path) -> object:
+    import yaml  # of its own: most commands read no file of pools
+
     try:
         loaded = yaml.safe_load(_text_of(path))
     except (yaml.YAMLError, ValueError) as exc:

@@ -98,6 +98,7 @@ LEAVES = (
         "import_module importlib exec_module traceback",
         "imports the spiders that the operator has named",
     ),
+    leave("companions.py", "find_spec exec_module importlib", "imports libraries without what they can do without"),
     leave("cli/commands.py", "import_module importlib", "imports the commands of its own list"),
     leave("__init__.py", "import_module importlib", "imports what spiders are made of when they are used"),
     leave("spiders/page.py", "lxml", "parses pages, and is given no addresses"),

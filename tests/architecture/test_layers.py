@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "shoal"
-ENVIRONMENT_READERS = {"settings.py", "cli/children.py", "api/serve.py"}
+ENVIRONMENT_READERS = {"settings.py", "cli/children.py", "cli/forked.py", "api/serve.py"}
 """Settings reads the variables; a command hands them on to its children; Prometheus' client knows no other way."""
 
 

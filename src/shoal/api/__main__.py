@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 
 from shoal.collector import look_rarely
+from shoal.companions import do_without_companions
 from shoal.errors import ShoalError
 from shoal.guardian import die_with_parent
 from shoal.settings import read_settings
 
 if __name__ == "__main__":
     look_rarely()
+    do_without_companions()
     try:
         settings = read_settings()
         if settings.parent is not None:

@@ -128,7 +128,10 @@ class Child:
     def kill(self) -> None:
         """End it at once, with the processes that it started."""
         if self._process is not None and self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:  # a fork that leads no group yet has started nothing
+                os.kill(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
 

@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
+from fcntl import F_DUPFD, fcntl
 from importlib import import_module
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -123,11 +124,12 @@ def _serve() -> int:
     from shoal.worker.__main__ import run
 
     structlog.reset_defaults()  # those of the command
-    return run(forked=True)
+    return run()
 
 
 def _take_files(log: int) -> None:
-    nothing = os.open(os.devnull, os.O_RDWR)
+    """In place of the command's, one of which may have been closed and be the log's number now."""
+    nothing, log = (fcntl(file, F_DUPFD, STANDARD_ERROR + 1) for file in (os.open(os.devnull, os.O_RDWR), log))
     for number, file in enumerate((nothing, nothing, log)):
         os.dup2(file, number)
     for name in os.listdir(FILES):  # noqa: PTH208 - numbers, not paths

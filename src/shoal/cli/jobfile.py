@@ -11,8 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-import yaml
-
 from shoal.core.field import split_option
 from shoal.core.proxies import SOURCES, ProxyPool
 from shoal.core.spec import JobSpec, read_spec
@@ -30,6 +28,8 @@ def read_job_file(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise InputError(f"cannot read {path}: {getattr(exc, 'strerror', None) or exc}") from exc
+    import yaml
+
     try:
         loaded = yaml.safe_load(text)
     except yaml.YAMLError as exc:
@@ -45,7 +45,7 @@ def read_job_file(path: Path) -> dict[str, Any]:
     return cast(dict[str, Any], loaded)
 
 
-def _problem_of(exc: yaml.YAMLError) -> str:
+def _problem_of(exc: Exception) -> str:
     """What is wrong, without the words of the file that it is about: a password may begin with `*` or `!`."""
     problem = getattr(exc, "problem", None)
     return re.sub(r"\b(alias|anchor|tag|handle|directive) '.*'", r"\1", problem) if problem else "it cannot be read"
@@ -77,6 +77,8 @@ def read_url_list(path: str) -> list[Written]:
 
 def places_in(path: Path) -> list[str]:
     """Where the URLs of a job file stand in it; nothing when that cannot be told."""
+    import yaml
+
     root = cast(Any, yaml).compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)  # which has no types
     lists = [value.value for key, value in root.value if key.value == "urls" and isinstance(value, yaml.SequenceNode)]
     return [f"{path}, line {url.start_mark.line + 1}" for url in (lists[-1] if lists else ())]

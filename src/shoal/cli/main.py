@@ -11,6 +11,7 @@ from shoal import __version__
 from shoal.cli.commands import Commands
 from shoal.cli.talk import say
 from shoal.collector import look_rarely
+from shoal.companions import do_without_companions
 from shoal.errors import ShoalError
 
 app = typer.Typer(
@@ -47,6 +48,7 @@ def _root(
 def main() -> None:
     """Run a command; every error of ours is one message and an exit code."""
     look_rarely()
+    do_without_companions()
     try:
         app()
     except ShoalError as exc:

@@ -1,7 +1,7 @@
 """`python -m shoal.worker`: a worker configured by SHOAL_* variables alone, without the command line's imports.
 
-This is what a foreground command starts, because its user waits for the first page. Where the command forks itself
-instead, this is what becomes of the supervisor, which is told in arguments of the worker that it has to look after.
+This is what commands start. Once the Celery process is forked, the supervisor begins anew as this program, without all
+that was imported for the fork; it is told in arguments of the worker that it has to look after.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from shoal.collector import look_rarely
+from shoal.companions import do_without_companions
 from shoal.errors import ShoalError
 from shoal.guardian import die_with_parent
 
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from shoal.worker.supervisor import Handover
 
 
-def run(*, forked: bool = False) -> int:
-    """Serve queues until told to stop; returns the exit code. `forked`: from a process that has all of it loaded."""
+def run() -> int:
+    """Serve queues until told to stop; returns the exit code."""
     look_rarely()
+    do_without_companions()
     try:
         from shoal.settings import read_settings
 
@@ -30,7 +32,7 @@ def run(*, forked: bool = False) -> int:
             die_with_parent(settings.parent)  # before the long imports: the command may be killed meanwhile
         from shoal.worker.serve import serve
 
-        return serve(settings, settings.log_level, _become_supervisor if forked else None)
+        return serve(settings, settings.log_level, _become_supervisor)
     except ShoalError as exc:
         return _told(exc)
 

@@ -5,16 +5,14 @@ raises goes the way that it would go without a supervisor. It leads a process gr
 or a `timeout` for the whole group reaches the supervisor alone, which passes it on in order. When its supervisor is
 killed, the group goes at once; when the Celery process dies alone, its pool may bring its fetches to an end.
 
-Where everything is loaded already, because the worker is a fork of a command, the Celery process has that at once. The
-supervisor would keep all of it in memory and use none: it becomes a small program anew, and the fork stays its child.
+Where something large is loaded already, as when the worker is a fork of a command, the Celery process has that at once.
+The supervisor would keep it in memory and use none: it becomes a small program, and the fork stays its child.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -84,6 +82,9 @@ class Handover:
 
 def worker_name() -> str:
     """A name for the worker whose supervisor this process is: two containers may be called alike, each with this id."""
+    import secrets  # here: whoever has a name already needs neither
+    import socket
+
     return f"{socket.gethostname()}:{os.getpid()}-{secrets.token_hex(4)}"
 
 

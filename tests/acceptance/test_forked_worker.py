@@ -1,0 +1,83 @@
+"""The worker of a foreground command is a fork of it: like a program of its own to all who look, and to who dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.command import Shoal
+from tests.site.generated import LinkedSite
+from tests.site.server import Server, serve
+from tests.waiting import wait_until
+
+SOON = timedelta(seconds=60)
+OPTIONS = ("--rate", "40", "--parallel", "8", "--no-robots", "--workers", "1", "--json")
+pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="workers are forked where /proc is")
+
+
+@contextmanager
+def _crawling(shoal: Shoal, pages: int) -> Generator[tuple[Server, subprocess.Popen[str], list[psutil.Process]]]:
+    """A crawl under way: its site, its process, and the supervisor, the Celery process and the pool below it."""
+    linked = LinkedSite(pages=pages, links=20, size=500)
+    with serve(linked) as site, shoal.running("crawl", site.url, *OPTIONS) as crawl:
+        wait_until(lambda: len(site.hits) > 10, within=SOON)
+        (supervisor,) = [each for each in psutil.Process(crawl.pid).children() if "shoal.worker" in each.cmdline()]
+        (celery,) = supervisor.children()
+        yield site, crawl, [supervisor, celery, *celery.children()]
+
+
+def test_it_is_a_program_of_its_own(shoal: Shoal) -> None:
+    with _crawling(shoal, 100) as (_site, crawl, family):
+        assert all("shoal.worker" in each.cmdline() for each in family)
+        assert {os.getsid(each.pid) for each in family} == {family[0].pid} != {os.getsid(crawl.pid)}
+        log = shoal.home / "logs" / f"worker-{crawl.pid}.log"
+        for each in family:
+            assert [_file(each, number) for number in range(3)] == ["/dev/null", "/dev/null", str(log)]
+        crawl.communicate(timeout=60)
+        assert crawl.returncode == 0
+
+
+def test_its_supervisor_keeps_nothing_of_the_command(shoal: Shoal) -> None:
+    with _crawling(shoal, 100) as (_site, crawl, (supervisor, celery, *_)):
+        assert "lxml" in _mapped(celery)
+        assert "lxml" not in _mapped(supervisor)
+        crawl.communicate(timeout=60)
+
+
+def test_a_celery_process_that_is_killed_is_started_again_by_a_supervisor_that_was_forked(shoal: Shoal) -> None:
+    with _crawling(shoal, 200) as (site, crawl, (supervisor, celery, *_)):
+        celery.kill()
+        out, err = crawl.communicate(timeout=90)
+        assert crawl.returncode == 0, err
+        assert len({hit.target for hit in site.hits}) == 200
+        assert not supervisor.is_running()
+    assert json.loads(out.splitlines()[-1])["pages"] == 200
+    assert "the worker was killed" not in err
+    (log,) = (shoal.home / "logs").glob("worker-*.log")
+    assert '"worker_died"' in log.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_with_its_command(shoal: Shoal, number: signal.Signals) -> None:
+    with _crawling(shoal, 500) as (_site, crawl, family):
+        crawl.send_signal(number)
+        _out, err = crawl.communicate(timeout=30)
+        assert crawl.returncode == 130, err
+        assert not [each for each in family if each.is_running()]
+
+
+def _file(process: psutil.Process, number: int) -> str:
+    return str(Path(f"/proc/{process.pid}/fd/{number}").readlink())
+
+
+def _mapped(process: psutil.Process) -> str:
+    return Path(f"/proc/{process.pid}/maps").read_text()
