@@ -75,25 +75,40 @@ Moment = Annotated[str, BeforeValidator(_read_date)]
 class Timing(BaseModel):
     """When a schedule runs, and what it does when it cannot."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
-    cron: str = Field(default="", max_length=200)
-    """Minute, hour, day of month, month, day of week: `0 3 * * *`; or @hourly, @daily, @weekly, @monthly, @yearly."""
-    every: Annotated[Duration, BeforeValidator(no_boolean)] | None = None
-    """In place of cron: the time between two slots, `6h`, at least a minute, counted from `start` or from when it was
-    set."""
-    timezone: str = Field(default="UTC", max_length=60)
-    """In which the cron expression is meant, and `start` and `end` unless they have a zone: Europe/Berlin."""
-    jitter: Annotated[float, Field(ge=0, le=86_400), BeforeValidator(_read_pause)] = 0.0
-    """Each slot begins up to this much later, by chance: `10m`."""
-    start: Moment | None = None
-    """No slot before this: `2026-12-01` or `2026-12-01T08:00`."""
-    end: Moment | None = None
-    """No slot after this."""
-    catch_up: CatchUp = CatchUp.ONCE
-    """When slots were missed, because nothing was running: skip them, run once for all of them, or run all."""
-    overlap: Overlap = Overlap.SKIP
-    """When the run before goes on: skip the slot, queue it, or cancel the run before."""
+    # Descriptions of fields, not texts below them: for these Pydantic reads the source of everything that is imported.
+    cron: str = Field(
+        default="",
+        max_length=200,
+        description="Minute, hour, day of month, month, day of week: `0 3 * * *`; or @hourly, @daily, @weekly, "
+        "@monthly, @yearly.",
+    )
+    every: Annotated[Duration, BeforeValidator(no_boolean)] | None = Field(
+        default=None,
+        description="In place of cron: the time between two slots, `6h`, at least a minute, counted from `start` or "
+        "from when it was\nset.",
+    )
+    timezone: str = Field(
+        default="UTC",
+        max_length=60,
+        description="In which the cron expression is meant, and `start` and `end` unless they have a zone: "
+        "Europe/Berlin.",
+    )
+    jitter: Annotated[float, Field(ge=0, le=86_400), BeforeValidator(_read_pause)] = Field(
+        default=0.0, description="Each slot begins up to this much later, by chance: `10m`."
+    )
+    start: Moment | None = Field(default=None, description="No slot before this: `2026-12-01` or `2026-12-01T08:00`.")
+    end: Moment | None = Field(default=None, description="No slot after this.")
+    catch_up: CatchUp = Field(
+        default=CatchUp.ONCE,
+        description="When slots were missed, because nothing was running: skip them, run once for all of them, or "
+        "run all.",
+    )
+    overlap: Overlap = Field(
+        default=Overlap.SKIP,
+        description="When the run before goes on: skip the slot, queue it, or cancel the run before.",
+    )
 
     @field_validator("cron")
     @classmethod

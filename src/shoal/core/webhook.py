@@ -95,24 +95,46 @@ class Secret:
 class WebhookSettings(BaseModel):
     """Where to tell what, and how."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    url: Annotated[str, Field(min_length=1, max_length=2_000, repr=False)]
-    """Where to: an http or https URL, or mailto: and an address."""
-    name: Annotated[str, Field(pattern=NAME)] = ""
-    """What people call it, once per tenant; made of the host when it is empty."""
-    events: tuple[EventName, ...] = Field(default=TOLD_UNASKED, max_length=20, json_schema_extra={"minItems": 1})
-    """What to tell: job.started, job.finished, job.failed, job.cancelled, job.drift, items, page.changed."""
-    jobs: tuple[Annotated[str, Field(max_length=200, pattern=r"^[^\x00]*$")], ...] = Field(
-        default=(), max_length=MAX_FILTERS
+    # Descriptions of fields, not texts below them: for these Pydantic reads the source of everything that is imported.
+    url: str = Field(
+        min_length=1,
+        max_length=2_000,
+        repr=False,
+        description="Where to: an http or https URL, or mailto: and an address.",
     )
-    """Only jobs of these names; * stands for any text. Empty: all."""
-    labels: tuple[Label, ...] = Field(default=(), max_length=MAX_FILTERS)
-    """Only jobs with one of these labels. Empty: all."""
-    headers: dict[str, str] = Field(default_factory=dict, max_length=MAX_HEADERS_SENT, repr=False)
-    """Sent along with each message; their values are never shown."""
-    template: str = ""
-    """slack, discord, teams, or a JSON document with {names} in its texts; empty for the payload as it is."""
+    name: str = Field(
+        default="",
+        pattern=NAME,
+        description="What people call it, once per tenant; made of the host when it is empty.",
+    )
+    events: tuple[EventName, ...] = Field(
+        default=TOLD_UNASKED,
+        max_length=20,
+        json_schema_extra={"minItems": 1},
+        description="What to tell: job.started, job.finished, job.failed, job.cancelled, job.drift, items, "
+        "page.changed.",
+    )
+    jobs: tuple[Annotated[str, Field(max_length=200, pattern=r"^[^\x00]*$")], ...] = Field(
+        default=(),
+        max_length=MAX_FILTERS,
+        description="Only jobs of these names; * stands for any text. Empty: all.",
+    )
+    labels: tuple[Label, ...] = Field(
+        default=(), max_length=MAX_FILTERS, description="Only jobs with one of these labels. Empty: all."
+    )
+    headers: dict[str, str] = Field(
+        default_factory=dict,
+        max_length=MAX_HEADERS_SENT,
+        repr=False,
+        description="Sent along with each message; their values are never shown.",
+    )
+    template: str = Field(
+        default="",
+        description="slack, discord, teams, or a JSON document with {names} in its texts; empty for the payload as it "
+        "is.",
+    )
 
     @field_validator("events")
     @classmethod
