@@ -3,9 +3,9 @@
 from functools import partial
 
 from benchmarks.group import Measure
-from benchmarks.politeness import dead, hanging, limits, redis_time, refused, shares, slow, urgent
+from benchmarks.politeness import dead, growth, hanging, limits, redis_time, refused, shares, slow, urgent
 
-NAMES = ("limits", "urgent", "slow-host", "shares", "refused", "dead-hosts", "hanging-hosts", "redis-time")
+NAMES = ("limits", "urgent", "slow-host", "shares", "refused", "dead-hosts", "hanging-hosts", "redis-time", "growth")
 
 
 def benchmarks(seconds: float = limits.SECONDS) -> dict[str, Measure]:
@@ -19,5 +19,6 @@ def benchmarks(seconds: float = limits.SECONDS) -> dict[str, Measure]:
         dead.measure,
         hanging.measure,
         redis_time.measure,
+        growth.measure,
     )
     return dict(zip(NAMES, measures, strict=True))
