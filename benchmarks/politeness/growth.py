@@ -1,13 +1,13 @@
 """What a page and a new URL cost while frontiers grow: ten thousand URLs or a million, one host or ten thousand.
 
-Every size has a server of its own, and all are measured in turn, round after round: each round lets as many URLs in as it
-takes out, so that the size stays what it is. Time is processor time of the whole server, not of the clock: others may use
-the machine. Figures are medians over the rounds, and so is growth, which is taken within a round first.
+Every size has a server of its own, and all are measured in turn, round after round: each round lets as many URLs in as
+it takes out, so that the size stays what it is. Time is processor time of the whole server, not of the clock: others
+may use the machine. Figures are medians over the rounds, and so is growth, which is taken within a round first.
 """
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -150,7 +150,7 @@ def _play(sizes: Sequence[Size], pages: int, rounds: int) -> dict[Size, Ground]:
 
 
 @contextmanager
-def _ground(size: Size) -> Iterator[Ground]:
+def _ground(size: Size) -> Generator[Ground]:
     with valkey.serve(durable=False) as server:
         frontier = Frontier.at(f"{server.url}/2")
         yield Ground(size, server, frontier, count())

@@ -51,6 +51,7 @@ class Crash(BaseException):
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several batches of a few URLs, and a housekeeper without patience."""
     monkeypatch.setattr(intake, "SUBMIT_AT_ONCE", BATCH)
+    monkeypatch.setattr(intake, "START_AT_ONCE", BATCH)
     monkeypatch.setattr(dead_letters, "TAKE_AT_ONCE", BATCH)
     monkeypatch.setattr(housekeeping, "PATIENCE", timedelta(seconds=-2))
 

@@ -45,6 +45,11 @@ _HOST_AND_PORT = re.compile(r"(localhost|[a-z0-9-]+(\.[a-z0-9-]+)+):[0-9]{1,5}(?
 """Which other parsers read as a scheme and what follows it."""
 _PLAIN_PATH = re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?")
 """Which every parser leaves as it is: no dot segments, no escapes, no query."""
+_CANONICAL = re.compile(
+    r"(https?)://((?:[a-z0-9-]+\.)+[a-z]{2,63})"
+    r"(/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?)?(?:\?[A-Za-z0-9._~=&+:,;/-]+)?)"
+)
+"""What is canonical already, and leaves no doubt: a name in lower case and in ASCII, a plain path, a plain query."""
 _AUTHORITY = re.compile(r"[a-z]+:([/\\]*)([^/\\?#]*)", re.IGNORECASE)
 _TRACKING = re.compile(
     r"^(utm_[a-z_]+|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|twclid|ttclid|igshid|mc_cid|mc_eid|"
@@ -95,6 +100,13 @@ def fingerprint(canonical: str) -> int:
 
 def parse(text: str, *, drop_tracking: bool = False) -> Url:
     """The canonical form of an absolute URL that a person or a program submitted."""
+    if (
+        not drop_tracking
+        and len(text) <= MAX_URL_CHARS
+        and (plain := _CANONICAL.fullmatch(text))
+        and "xn--" not in text
+    ):
+        return Url(*plain.groups())
     stripped = text.strip()
     if len(stripped) > MAX_URL_CHARS:
         raise BadUrl(_too_long(stripped))

@@ -9,10 +9,10 @@ worker waits for long.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import chain
-from typing import ClassVar, cast
+from typing import ClassVar, TypeVar, cast
 
 import redis
 
@@ -60,6 +60,8 @@ from shoal.frontier.wire import (
     submitted,
     triple,
 )
+
+T = TypeVar("T")
 
 ADMIT_AT_ONCE = 2_000
 SETTLE_AT_ONCE = 500
@@ -142,16 +144,7 @@ class Frontier:
         With `owing`, those of hosts whose server is away may be left out; whoever led to them is settled with that.
         """
         del owing  # a frontier in a piece is here or away
-        return self._admit_triples(job, [triple(candidate) for candidate in candidates], duplicates)
-
-    def _admit_triples(self, job: str, triples: Sequence[Triple], duplicates: int = 0) -> AdmitReport:
-        """The same for candidates as they stand in Redis."""
-        report = AdmitReport(None)
-        for start in range(0, max(1, len(triples)), ADMIT_AT_ONCE):
-            args: list[Arg] = [job, duplicates if start == 0 else 0]
-            args += chain.from_iterable(triples[start : start + ADMIT_AT_ONCE])
-            report += self._admit(args)
-        return report
+        return self._admit(job, triple, candidates, duplicates)
 
     def admit_submitted(self, job: str, urls: Sequence[Url], *, again: bool = False) -> AdmitReport:
         """Let in URLs that were named by somebody; the same as `admit`, cheaper for ten thousand at once.
@@ -159,11 +152,25 @@ class Frontier:
         `again`: after a loss, just in case; after the next one they would come once more.
         """
         del again
-        return self._admit_triples(job, [submitted(url) for url in urls])
+        return self._admit(job, submitted, urls)
 
-    def _admit(self, args: list[Arg]) -> AdmitReport:
-        state, admitted, seen, filtered, over = self._scripts.call("admit", args)
-        return AdmitReport(JobState(state) if state else None, admitted, seen, filtered, over)
+    def _admit(
+        self, job: str, write: Callable[[T], Triple], candidates: Sequence[T], duplicates: int = 0
+    ) -> AdmitReport:
+        """`write` tells how a candidate stands in Redis."""
+        starts = range(0, max(1, len(candidates)), ADMIT_AT_ONCE)
+        calls = (
+            [
+                job,
+                0 if start else duplicates,
+                *chain.from_iterable(map(write, candidates[start : start + ADMIT_AT_ONCE])),
+            ]
+            for start in starts
+        )
+        report = AdmitReport(None)
+        for state, admitted, seen, filtered, over in self._scripts.call_each("admit", calls):
+            report += AdmitReport(JobState(state) if state else None, admitted, seen, filtered, over)
+        return report
 
     def close(self, job: str) -> tuple[JobState | None, bool]:
         """No more URLs will come. (state, whether this call ended the job)"""

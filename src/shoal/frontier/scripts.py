@@ -9,16 +9,17 @@ given here has its retries switched off (`connect`), and the caller decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import redis
 from redis import exceptions
 from redis.backoff import NoBackoff
+from redis.connection import AbstractConnection
 from redis.retry import Retry
 
 from shoal.errors import RedisUnavailable
@@ -179,6 +180,38 @@ class Scripts:
                 self._client.script_load(self._text[name])
                 return self._evaluate(name, args)
 
+    def call_each(self, name: str, calls: Iterable[Sequence[Arg]]) -> Iterator[Any]:
+        """Run one operation several times; while the server works on one call, the next is made.
+
+        It is not sent before that, though: a server takes all that one client has sent before it turns to others.
+        """
+        waiting = iter(calls)
+        args, pool = next(waiting, None), self._client.connection_pool
+        if args is None:
+            return
+        with translated_errors(name):
+            connection = pool.get_connection()
+            try:
+                while args is not None:
+                    connection.send_command("EVALSHA", *self._words(name, args))
+                    following = next(waiting, None)
+                    yield self._answer(connection, name, args)
+                    args = following
+            except BaseException:
+                connection.disconnect()  # or an answer that nobody has read is taken for that to the next question
+                raise
+            finally:
+                pool.release(connection)
+
+    def _answer(self, connection: AbstractConnection, name: str, args: Sequence[Arg]) -> Any:
+        try:
+            return cast(Any, self._client).parse_response(connection, "EVALSHA")
+        except exceptions.NoScriptError:
+            return self.call(name, args)
+
     def _evaluate(self, name: str, args: Sequence[Arg]) -> Any:
+        return self._client.evalsha(*self._words(name, args))
+
+    def _words(self, name: str, args: Sequence[Arg]) -> tuple[Any, ...]:
         keys = (self._prefix, *self._parts)
-        return self._client.evalsha(self._sha[name], len(keys), *keys, *args)
+        return self._sha[name], len(keys), *keys, *args

@@ -76,6 +76,7 @@ def or_none(value: Arg | None) -> Arg:
     return "" if value is None else value
 
 
+_FIRST = str(Level.FIRST.value)
 Triple = tuple[Arg, Arg, Arg]
 """Fingerprint, host, level and entry; or fingerprint, no host, and why it is refused."""
 
@@ -89,7 +90,7 @@ def triple(candidate: Candidate) -> Triple:
 
 def submitted(url: Url) -> Triple:
     """A URL that somebody named."""
-    return url.fingerprint, url.host, f"{Level.FIRST.value}{encode_new(url)}"
+    return url.fingerprint, url.host, _FIRST + encode_new(url)
 
 
 def dead_letter(request: Request, reason: str) -> Triple:

@@ -37,6 +37,9 @@ from shoal.store.jobs import JobStore
 from shoal.store.submissions import REPLAY, Submission
 
 SUBMIT_AT_ONCE = 5_000
+"""URLs that are written to the database together."""
+START_AT_ONCE = 50_000
+"""URLs of a new job that the frontier gets together; it cuts them into calls."""
 FULL_RETRY = timedelta(seconds=10)
 MAX_BODY = 64_000_000
 """Bytes of a body that a job may ask for, unless the operator says otherwise."""
@@ -136,7 +139,8 @@ class Intake:
         spec = _with_scope(dated(spec, time.time()), named, urls)
         new = NewJob(new_job_id(), spec, _now_ms(), origin.tenant, origin.request_id, origin.allowed, origin.trace)
         try:
-            waiting = self._jobs.create(new, ([str(url) for url in batch] for batch in _batches(urls)), claim)
+            batches = ([str(url) for url in batch] for batch in _batches(urls, SUBMIT_AT_ONCE))
+            waiting = self._jobs.create(new, batches, claim)
         except Claimed as earlier:
             return self._repeat(earlier)
         try:
@@ -164,7 +168,7 @@ class Intake:
         job = new.id
         self._frontier.create(job, new.spec, len(urls), new.tenant)
         report = AdmitReport(JobState.RUNNING)
-        for batch in _batches(urls):
+        for batch in _batches(urls, START_AT_ONCE):
             report += self._frontier.admit_submitted(job, batch)
             if report.state is None:
                 raise RedisUnavailable("Redis has lost the job")
@@ -364,9 +368,9 @@ def _with_scope(spec: JobSpec, named: list[Url], urls: list[Url]) -> JobSpec:
     return spec.model_copy(update=changes)
 
 
-def _batches(urls: list[Url]) -> Iterator[list[Url]]:
-    for start in range(0, len(urls), SUBMIT_AT_ONCE):
-        yield urls[start : start + SUBMIT_AT_ONCE]
+def _batches(urls: list[Url], size: int) -> Iterator[list[Url]]:
+    for start in range(0, len(urls), size):
+        yield urls[start : start + size]
 
 
 def _now_ms() -> int:

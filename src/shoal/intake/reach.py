@@ -40,16 +40,16 @@ def read_urls(spec: JobSpec, egress: Egress, *, here: bool = False) -> list[Url]
     """
     if (total := count_all(spec.urls)) > MAX_EXPANDED and total > len(spec.urls):
         raise InputError(f"urls: they stand for {total} URLs; at most {MAX_EXPANDED} are allowed in one job", "urls")
-    read = [(number, url) for number, text in enumerate(spec.urls) for url in _read(text, spec.drop_tracking)]
+    read = [*_read(spec.urls, spec.drop_tracking)]
     urls = [url for _, url in read if isinstance(url, Url)]
     refusals = Refusals(egress, with_local(spec, urls).local if here else spec.local, proxied=spec.proxies is not None)
+    if len(urls) == len(read) and not any(refusals[host] for host in {url.host for url in urls}):
+        return urls
     problems: dict[int, str] = {}
     for number, url in read:
         if problem := refusals[url.host] if isinstance(url, Url) else url:
             problems.setdefault(number, problem)
-    if problems:
-        raise BadUrls(describe_problems([*problems.values()], len(spec.urls)), tuple(problems.items()))
-    return urls
+    raise BadUrls(describe_problems([*problems.values()], len(spec.urls)), tuple(problems.items()))
 
 
 def sitemaps_of(spec: JobSpec, urls: Iterable[Url], egress: Egress, *, here: bool = False) -> list[Url]:
@@ -63,13 +63,17 @@ def sitemaps_of(spec: JobSpec, urls: Iterable[Url], egress: Egress, *, here: boo
         raise InputError(f"sitemaps: {exc}", "sitemaps") from exc
 
 
-def _read(text: str, drop_tracking: bool) -> Iterator[Url | str]:
-    """The URLs that a text stands for, each perhaps with why it is none in its place."""
-    try:
-        for url in expand(text):
-            yield parse(url, drop_tracking=drop_tracking)
-    except BadUrl as exc:
-        yield str(exc)
+def _read(texts: Iterable[str], drop_tracking: bool) -> Iterator[tuple[int, Url | str]]:
+    """The URLs that texts stand for, each with the number of its text, or why it is none in its place."""
+    for number, text in enumerate(texts):
+        try:
+            if "{" in text:
+                for url in expand(text):
+                    yield number, parse(url, drop_tracking=drop_tracking)
+            else:
+                yield number, parse(text, drop_tracking=drop_tracking)
+        except BadUrl as exc:
+            yield number, str(exc)
 
 
 def with_local(spec: JobSpec, urls: Iterable[Url]) -> JobSpec:

@@ -581,6 +581,28 @@ def test_a_link_that_needs_no_parser_means_what_the_parser_says(rest: str) -> No
         assert base.join_text(href) == (str(expected) if expected else None)
 
 
+@given(
+    st.sampled_from(("http", "https", "HTTP")),
+    st.text(alphabet="a0-.Zx", max_size=12),
+    st.sampled_from(("example", "xn--p1ai", "1", "0x1", "com.", "com:80")),
+    st.text(alphabet="/.~_-aZ9%?#:@=&+,;'|[]{}^ \t", max_size=16),
+)
+@example("https", "a", "xn--p1ai", "/")
+@example("https", "127.0.0", "1", "/")
+@example("https", "a..b", "example", "/")
+@example("http", "-a-", "example", "/b/?c=d&e=f:g;h,i+j")
+@example("http", "a", "example", "/b/../c")
+@example("http", "a", "example", "/b?")
+def test_a_url_that_needs_no_parser_means_what_the_parser_says(scheme: str, name: str, end: str, rest: str) -> None:
+    text = f"{scheme}://{name}.{end}{rest}"
+    try:
+        told = parse(text)
+    except BadUrl:
+        return
+    # A blank at its end is all that sends a URL past the short way.
+    assert told == parse(text + " ")
+
+
 def test_a_link_that_needs_no_parser_can_be_too_long() -> None:
     base = Base("http://h/")
     most = "/" + "x" * (MAX_URL_CHARS - len("http://h/"))
