@@ -16,7 +16,7 @@ from benchmarks.result import Row
 
 URLS, URLS_QUICK = 10_000, 200
 TIMES, TIMES_QUICK = 40, 2
-MAX_P95_MS = 250.0
+MAX_P95_MS = 150.0
 MIN_RATIO = 20.0
 
 

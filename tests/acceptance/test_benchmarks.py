@@ -37,8 +37,9 @@ POLITENESS = {
     "dead-hosts": ("50 hosts that refuse connections",),
     "hanging-hosts": ("50 hosts whose robots.txt hangs",),
     "redis-time": ("Redis time of lease and settle a page: 20 hosts",),
+    "growth": ("a page of Redis, from 1,000 to 4,000 queued: dearer by", "a new URL of Redis, from 1 to 100 hosts"),
 }
-FEW = {"api": ("submit", "cursor"), "politeness": ("urgent", "redis-time")}
+FEW = {"api": ("submit", "cursor"), "politeness": ("urgent", "redis-time", "growth")}
 """Each has a worker to start: the others are left to the long version."""
 
 
@@ -95,7 +96,13 @@ def test_the_short_benchmark_of_a_hostile_web_measures_all_of_it() -> None:
 def test_the_short_benchmark_of_data_measures_memory_and_fields() -> None:
     ended = _bench("data", "--only", "export", "--only", "fields")
     shown = " ".join(ended.stdout.split())
-    for figure in ("items to parquet: rise of memory", "items to csv: rise of memory", "links and 10 fields of a page"):
+    for figure in (
+        "items to parquet: rise of memory",
+        "items to csv: rise of memory",
+        "20,000 pages to jsonl",
+        "2,000 items to jsonl on PostgreSQL",
+        "links and 10 fields of a page",
+    ):
         assert figure in shown, ended.stdout
 
 

@@ -203,7 +203,7 @@ def test_a_mistake_in_the_middle_of_a_stream_ends_it(desk: Desk, monkeypatch: py
         raise errors.StoreUnavailable("gone")
 
     job = desk.submit("http://a.example/")
-    monkeypatch.setattr(desk.platform.pages, "pages_after", broken)
+    monkeypatch.setattr(desk.platform.pages, "page_columns_after", broken)
     with pytest.raises(errors.StoreUnavailable):
         desk.get(f"jobs/{job}/export?format=csv").get_data()
 

@@ -291,13 +291,13 @@ def test_an_export_is_sent_while_it_is_read(desk: Desk, monkeypatch: pytest.Monk
     job = desk.submit(URL)
     desk.platform.pages.write([_row(job, number) for number in range(3_500)], [], [])
     reads: list[int] = []
-    pages_after = desk.platform.pages.pages_after
+    columns_after = desk.platform.pages.page_columns_after
 
     def counted(*args: Any) -> Any:
         reads.append(1)
-        return pages_after(*args)
+        return columns_after(*args)
 
-    monkeypatch.setattr(desk.platform.pages, "pages_after", counted)
+    monkeypatch.setattr(desk.platform.pages, "page_columns_after", counted)
     answer = desk.get(f"jobs/{job}/export")
     parts = iter(answer.response)
     assert "Content-Length" not in answer.headers

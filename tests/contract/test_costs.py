@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import redis
+import sqlalchemy as sa
 from sqlalchemy import event
 
 from shoal.core.model import Request
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
+from shoal.frontier.frontier import ADMIT_AT_ONCE
 from shoal.frontier.scripts import connect
+from shoal.output.source import source_of
+from shoal.store.page_rows import PageRow, page_values
+from shoal.store.tables import pages
 from tests.contract.test_slice import Plant
 from tests.contract.test_slice import each_plant as each_plant
 from tests.contract.test_slice import plant as plant
@@ -22,6 +27,7 @@ from tests.site.server import serve
 
 PAGES = 1_000
 URLS, HOSTS = 50_000, 500
+JOB = "exported"
 
 
 @dataclass
@@ -95,6 +101,30 @@ def test_a_page_costs_few_calls_and_bytes_of_redis(plant: Plant) -> None:
     costs = _crawl(plant)
     assert costs.calls <= 0.4 * PAGES
     assert costs.sent <= 500 * PAGES
+
+
+def test_a_submission_of_ten_thousand_urls_costs_few_calls_and_statements(each_plant: Plant) -> None:
+    urls = [f"https://shop-{n % 50}.example/catalogue/item-{n}.html" for n in range(10_000)]
+    with counted(each_plant) as costs:
+        taken = each_plant.intake.submit(JobSpec.model_validate({"urls": urls, "follow": False}))
+    assert taken.report.admitted == len(urls)
+    assert costs.calls <= 3 + len(urls) / ADMIT_AT_ONCE
+    assert costs.statements <= 6
+
+
+def test_a_thousand_rows_of_an_export_are_one_statement(each_plant: Plant) -> None:
+    count = 10_000
+    values = [page_values(_page(n)) for n in range(count)]
+    with each_plant.pages.engine.begin() as connection:
+        connection.execute(sa.insert(pages), values)
+    with counted(each_plant) as costs:
+        source = source_of(each_plant.pages, JOB, JobSpec(), "pages")
+        assert sum(len(batch) for batch in source.batches()) == count
+    assert costs.statements <= count / 1_000 + 4
+
+
+def _page(n: int) -> PageRow:
+    return PageRow(JOB, n, f"http://a/{n}", "a", 200, 0, 0, "text/html", "utf-8", 100, 1.5, 1_700_000_000_000)
 
 
 def test_a_url_that_waits_costs_little_more_than_its_path(plant: Plant) -> None:

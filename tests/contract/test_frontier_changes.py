@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import redis
@@ -424,6 +424,30 @@ def test_submitted_urls_are_let_in_as_any_others_at_the_front_level(frontier: Fr
     assert (reports[0].admitted, reports[0].duplicates) == (5_000, 1)
     assert taken[0] == taken[1]
     assert len(taken[0]) == 5_000
+
+
+def test_urls_are_let_in_also_where_the_server_forgets_the_script_on_the_way(
+    frontier: Frontier, client: redis.Redis
+) -> None:
+    start(frontier, "job", [])
+
+    class Forgetful(list[Url]):
+        def __getitem__(self, chosen: Any) -> Any:
+            client.script_flush()
+            return cast(Any, super()).__getitem__(chosen)
+
+    report = frontier.admit_submitted("job", Forgetful(Url("http", "a.test", f"/{n}") for n in range(5_000)))
+    assert (report.state, report.admitted) == (JobState.RUNNING, 5_000)
+
+
+def test_a_call_that_fails_leaves_no_answer_behind_for_the_next(frontier: Frontier) -> None:
+    start(frontier, "job", [])
+    urls = [Url("http", "a.test", f"/{n}") for n in range(5_000)]
+    with pytest.raises(KeyError):  # the second call cannot be made, and the first is under way
+        frontier.admit_submitted("job", [*urls[:3_000], Url("ftp", "a.test", "/")])
+    report = frontier.admit_submitted("job", urls)
+    assert report.admitted + report.duplicates == 5_000
+    assert report.duplicates == 2_000
 
 
 def _admit_as_requests(frontier: Frontier) -> Callable[[str, list[Url]], AdmitReport]:

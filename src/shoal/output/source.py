@@ -13,11 +13,13 @@ from shoal.store.export import (
     DEAD_COLUMNS,
     PAGE_COLUMNS,
     QUARANTINE_COLUMNS,
+    STORED_OF_PAGE,
     Record,
     dead_record,
     item_columns,
     page_record,
     quarantine_record,
+    stored_item_record,
 )
 from shoal.store.lineage import LINEAGE_COLUMNS, records
 from shoal.store.pages import PageStore
@@ -104,6 +106,9 @@ def source_of(
     chosen: What = what or ("items" if spec.takes_items else "pages")
 
     def items(after: int, limit: int) -> Batch:
+        if not (lineage or numbered):
+            rows = pages.item_columns_after(("url", "data"), job, after, limit, wanted)
+            return [(number, stored_item_record(url, data)) for number, url, data in rows]
         found = pages.items_after(job, after, limit, wanted)
         told = records(pages, job, [item for _, item in found], lineage=lineage)
         if numbered:
@@ -113,7 +118,8 @@ def source_of(
         return [(number, record) for (number, _), record in zip(found, told, strict=True)]
 
     def pages_(after: int, limit: int) -> Batch:
-        return [(number, page_record(page)) for number, page in pages.pages_after(job, after, limit, wanted)]
+        rows = pages.page_columns_after(STORED_OF_PAGE, job, after, limit, wanted)
+        return [(number, page_record(values)) for number, *values in rows]
 
     def errors(after: int, limit: int) -> Batch:
         return [(number, dead_record(letter)) for number, letter in pages.letters_after(job, after, limit, wanted)]

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+import orjson
+
 from shoal.core.field import field_names
 from shoal.core.json_line import json_line
 from shoal.core.ledger import Ask
@@ -16,7 +18,7 @@ from shoal.core.likeness import hex_of
 from shoal.core.redact import encodable
 from shoal.core.spec import JobSpec
 from shoal.store.items import ItemRow, Quarantined
-from shoal.store.page_rows import DeadLetter, PageRow
+from shoal.store.page_rows import DeadLetter
 
 Record = dict[str, Any]
 
@@ -35,6 +37,8 @@ PAGE_COLUMNS = (
     "duplicate_of",
     "reused",
 )
+STORED_OF_PAGE = (*(name for name in PAGE_COLUMNS if name != "fetched_at"), "fetched_ms")
+_NAMES_OF_PAGE = (*STORED_OF_PAGE[:-1], "fetched_at")
 QUARANTINE_COLUMNS = ("url", "number", "reasons", "data")
 DEAD_COLUMNS = ("url", "outcome", "reason", "detail", "attempts", "depth", "at")
 ASK_COLUMNS = ("at", "job", "url", "status", "reason", "rate", "parallel", "source", "robots", "rule")
@@ -50,16 +54,24 @@ def item_record(item: ItemRow) -> Record:
     return {"url": item.url, **item.data}
 
 
+def stored_item_record(url: str, data: str) -> Record:
+    """The same of what is stored."""
+    return {"url": url, **orjson.loads(data)}
+
+
 def quarantine_record(row: Quarantined) -> Record:
     item = row.item
     return {"url": item.url, "number": item.number, "reasons": list(row.reasons), "data": dict(item.data)}
 
 
-def page_record(page: PageRow) -> Record:
-    values = {name: getattr(page, name) for name in PAGE_COLUMNS if name != "fetched_at"}
-    earlier = None if page.duplicate_of is None else hex_of(page.duplicate_of)
-    names = {"fingerprint": hex_of(page.fingerprint), "duplicate_of": earlier}
-    return {**values, "fetched_at": iso(page.fetched_ms), **names}
+def page_record(values: Sequence[Any]) -> Record:
+    """Of what is stored of a page under `STORED_OF_PAGE`. Millions are made: no value in between, no look at names."""
+    record = dict(zip(_NAMES_OF_PAGE, values, strict=True))
+    record["fingerprint"] = hex_of(record["fingerprint"])
+    if record["duplicate_of"] is not None:
+        record["duplicate_of"] = hex_of(record["duplicate_of"])
+    record["fetched_at"] = iso(record["fetched_at"])
+    return record
 
 
 def dead_record(letter: DeadLetter) -> Record:

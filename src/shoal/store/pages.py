@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -130,6 +131,12 @@ class PageStore:
         """Pages written after the one with this id."""
         return [(row["id"], page_of(row)) for row in self._after(pages, job, last_id, limit, wanted)]
 
+    def page_columns_after(
+        self, names: Sequence[str], job: str, last_id: int, limit: int = 1000, wanted: RowFilter = EVERYTHING
+    ) -> Sequence[Sequence[Any]]:
+        """Of the same pages the id, and some columns as they are stored: for who wants a million of them."""
+        return self._columns_after(pages, names, job, last_id, limit, wanted)
+
     def pages(self, job: str) -> Iterator[PageRow]:
         """All pages of a job in order of arrival."""
         yield from map(page_of, self._walk(pages, job))
@@ -139,6 +146,12 @@ class PageStore:
     ) -> list[tuple[int, ItemRow]]:
         """Items written after the one with this id; filters, but for the version, are about their pages."""
         return [(row["id"], item_of(row)) for row in self._after(items, job, last_id, limit, wanted)]
+
+    def item_columns_after(
+        self, names: Sequence[str], job: str, last_id: int, limit: int = 1000, wanted: RowFilter = EVERYTHING
+    ) -> Sequence[Sequence[Any]]:
+        """Of the same items the id, and some columns as they are stored."""
+        return self._columns_after(items, names, job, last_id, limit, wanted)
 
     def items(self, job: str, wanted: RowFilter = EVERYTHING) -> Iterator[ItemRow]:
         """All items of a job in order of arrival."""
@@ -256,12 +269,23 @@ class PageStore:
     def _after(
         self, table: sa.Table, job: str, last_id: int, limit: int, wanted: RowFilter = EVERYTHING
     ) -> Sequence[sa.RowMapping]:
-        version = wanted.version if table in VERSIONED else None
-        query = after(self._dialect, sa.select(table), table, job, last_id, version).limit(limit)
-        if wanted is not EVERYTHING:
-            query = narrowed(query, table, wanted)
         with self._transaction() as connection:
+            query = self._asked_after(sa.select(table), table, job, last_id, limit, wanted)
             return connection.execute(query).mappings().all()
+
+    def _columns_after(
+        self, table: sa.Table, names: Sequence[str], job: str, last_id: int, limit: int, wanted: RowFilter
+    ) -> Sequence[Sequence[Any]]:
+        some: sa.Select[Any] = sa.select(table.c.id, *(table.c[name] for name in names))
+        with self._transaction() as connection:
+            return connection.execute(self._asked_after(some, table, job, last_id, limit, wanted)).all()
+
+    def _asked_after(
+        self, query: sa.Select[Any], table: sa.Table, job: str, last_id: int, limit: int, wanted: RowFilter
+    ) -> sa.Select[Any]:
+        version = wanted.version if table in VERSIONED else None
+        query = after(self._dialect, query, table, job, last_id, version).limit(limit)
+        return query if wanted is EVERYTHING else narrowed(query, table, wanted)
 
     def _seen_after(self, table: sa.Table, job: str, last_id: int) -> list[tuple[int, int, str]]:
         seen = sa.select(table.c.id, table.c.fingerprint, table.c.host)

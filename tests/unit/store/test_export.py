@@ -17,6 +17,7 @@ from shoal.output.formats import LINES
 from shoal.store.export import (
     DEAD_COLUMNS,
     PAGE_COLUMNS,
+    STORED_OF_PAGE,
     Csv,
     JsonLines,
     Record,
@@ -169,7 +170,7 @@ def test_an_item_is_its_page_and_its_fields() -> None:
 
 
 def test_a_page_record_has_the_columns_and_a_readable_time() -> None:
-    record = page_record(PAGE)
+    record = page_record([getattr(PAGE, name) for name in STORED_OF_PAGE])
     assert set(record) == set(PAGE_COLUMNS)
     assert [record[name] for name in PAGE_COLUMNS] == [
         *("http://a/", 200, 2, "text/html; charset=utf-8", 1234, 56.7),
