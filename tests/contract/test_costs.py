@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, cast
 
+import pytest
 import redis
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from shoal.core.model import Request
+from shoal.core.model import ALL_QUEUES, Outcome, Request, Settlement
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url
-from shoal.frontier.frontier import ADMIT_AT_ONCE
+from shoal.frontier.frontier import ADMIT_AT_ONCE, Frontier
 from shoal.frontier.scripts import connect
 from shoal.output.source import source_of
 from shoal.store.page_rows import PageRow, page_values
@@ -101,6 +103,38 @@ def test_a_page_costs_few_calls_and_bytes_of_redis(plant: Plant) -> None:
     costs = _crawl(plant)
     assert costs.calls <= 0.4 * PAGES
     assert costs.sent <= 500 * PAGES
+
+
+@pytest.mark.parametrize(("hosts", "a_url", "a_page"), [(1, 1.05, 1.0), (2_000, 2.05, 4.0)])
+def test_the_commands_within_scripts_follow_the_hosts_and_not_the_pages(
+    plant: Plant, hosts: int, a_url: float, a_page: float
+) -> None:
+    """A URL is one, and one more for each host that gets some; a page is none, and three for each host of a batch."""
+    frontier, client, count = plant.frontier, connect(plant.url), 4_000
+    frontier.create("costly", JobSpec(rate="unlimited"), count)
+    urls = [Url("https", f"host-{n % hosts}.example", f"/{n}") for n in range(count)]
+    before = _commands(client)
+    assert frontier.admit_submitted("costly", urls).admitted == count
+    assert _commands(client) - before <= a_url * count
+    _take(frontier, 64)
+    before = _commands(client)
+    done = sum(_take(frontier, 128) for _ in range(15))
+    assert done == 15 * 128
+    assert _commands(client) - before <= a_page * done
+    client.close()
+
+
+def _take(frontier: Frontier, limit: int) -> int:
+    leases = frontier.lease(queues=ALL_QUEUES, limit=limit, lease_for=timedelta(minutes=1)).leases
+    for start in range(0, len(leases), 64):
+        some = leases[start : start + 64]
+        frontier.settle([Settlement(each, Outcome.DONE, latency=timedelta(milliseconds=40)) for each in some])
+    return len(leases)
+
+
+def _commands(client: redis.Redis) -> int:
+    """Those within scripts as well."""
+    return sum(each["calls"] for each in _info(client, "commandstats").values())
 
 
 def test_a_submission_of_ten_thousand_urls_costs_few_calls_and_statements(each_plant: Plant) -> None:

@@ -59,21 +59,21 @@ end
 -- Why a URL is beyond a budget, or nil. A redirect's target needs none for its page.
 local function beyond(host, payload)
   if j[11] then return j[11] end
-  local hop = is_hop(payload)
-  if budget <= 0 and not hop then return 'over_budget' end
+  if budget <= 0 and not is_hop(payload) then return 'over_budget' end
   if not host_budgets then return nil end
   local h = host_left(host)
   if h.over then return h.over end
-  if h.pages <= 0 and not hop then return 'over_host_budget' end
+  if h.pages <= 0 and not is_hop(payload) then return 'over_host_budget' end
   h.pages = h.pages - 1
   h.new = h.new + 1
 end
 
 -- A job that is for the browser as a whole has no half for it.
 local has_half = half_of(j[16] or '')
+local ZERO = string.byte('0')
 local function level_of(payload)
-  local level = tonumber(string.sub(payload, 1, 1))
-  return in_half(level) and not has_half and level - RENDER or level
+  local level = string.byte(payload) - ZERO
+  return level >= RENDER and not has_half and level - RENDER or level
 end
 
 local lines, order = {}, {} -- entries by 'level host', in order of arrival
@@ -85,7 +85,7 @@ for i = 3, #ARGV, 3 do
     duplicates = duplicates + 1
   else
     seen = seen + 1
-    grow()
+    if seen > PER_BUCKET * (base + split) then grow() end
     if host == '' then
       filtered = filtered + 1
       reasons[payload] = (reasons[payload] or 0) + 1
@@ -98,21 +98,29 @@ for i = 3, #ARGV, 3 do
         budget = budget - 1
         admitted = admitted + 1
         local line = level_of(payload) .. host
-        if not lines[line] then
-          lines[line] = {}
+        local entries = lines[line]
+        if not entries then
+          entries = {}
+          lines[line] = entries
           order[#order + 1] = line
         end
-        table.insert(lines[line], string.sub(payload, 2))
+        entries[#entries + 1] = string.sub(payload, 2)
       end
     end
   end
 end
 
+local ready = { plain = {}, half = {} }
 for _, line in ipairs(order) do
   local level = string.sub(line, 1, 1)
-  enqueue(job, string.sub(line, 2), level, lines[line], false)
+  enqueue(job, string.sub(line, 2), level, lines[line], false, ready)
   add_place(job, level, 'queued', #lines[line])
 end
+local function make_ready(list, hosts)
+  for i = 1, #hosts, 1000 do redis.call('ZADD', list, 'NX', unpack(hosts, i, min(i + 999, #hosts))) end
+end
+make_ready(ready_key(job), ready.plain)
+make_ready(render_key(job), ready.half)
 if number(12) > 0 then
   for host, h in pairs(hosts) do
     if h.new > 0 then redis.call('HINCRBY', spend_key(job), 'p ' .. host, h.new) end

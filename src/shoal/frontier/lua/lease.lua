@@ -19,7 +19,7 @@ local records, chunks, ended = {}, {}, {}
 
 -- --- taking ------------------------------------------------------------------------------------------------------
 
--- Take at most n entries, the most urgent level first; tells whether more are left.
+-- Take at most n entries, the most urgent level first; tells whether more are left, or at which level there may be.
 local function pop(job, host, top, n)
   local first, normal, last = queue_key(job, host, top), queue_key(job, host, top + 1), queue_key(job, host, top + 2)
   local got, level, kept = 0, nil, nil
@@ -44,12 +44,33 @@ local function pop(job, host, top, n)
     return got, true
   end
   if got < n then return got, false end
-  return got, redis.call('EXISTS', queue_key(job, host, level)) == 1 or redis.call('EXISTS', first, normal, last) > 0
+  return got, true, level
 end
 
--- When may the host be asked again for this job?
-local function reschedule(place, under, more)
+-- Places that were served and may have nothing left: one look at all of them, before their list is looked at again.
+local unsure = {} -- {level = that was served, list, queue, job, host}
+local function drop_empty()
+  if #unsure == 0 then return end
+  local keys = {}
+  for _, place in ipairs(unsure) do
+    keys[#keys + 1] = queue_key(place.job.name, place.host, place.level)
+  end
+  if redis.call('EXISTS', unpack(keys)) < #keys then
+    for _, place in ipairs(unsure) do
+      if not has_entries(place.queue, place.job, place.host) then redis.call('ZREM', place.list, place.host) end
+    end
+  end
+  unsure = {}
+end
+
+-- When may the host be asked again for this job? `level` is where there may be more.
+local function reschedule(place, under, more, level)
   local j, b = place.job, under.b
+  local full = under.parallel > 0 and b.inflight >= under.parallel
+  if level and (full or place.h.shared or under.mark ~= '') then
+    more = redis.call('EXISTS', queue_key(j.name, place.host, level)) == 1 or has_entries(place.queue, j, place.host)
+    level = nil
+  end
   if not more then
     write_waits()
     redis.call('ZREM', place.list, place.host)
@@ -58,13 +79,16 @@ local function reschedule(place, under, more)
     wait_until(place, place.host, now + INTRODUCE_MS)
   elseif under.mark == '!' then
     put_off(place, now)
-  elseif under.parallel > 0 and b.inflight >= under.parallel then
+  elseif full then
     park(place, b.name)
   else
     local at = now
     if under.booked > 0 then at = max(at, (b.slot or 0) - BURST_MS) end
     if under.own then at = max(at, under.own - BURST_MS) end
     put_off(place, at)
+    if level then
+      unsure[#unsure + 1] = { level = level, list = place.list, queue = place.queue, job = j, host = place.host }
+    end
   end
 end
 
@@ -110,7 +134,7 @@ end
 
 local function serve_place(place, n, under)
   local j, queue = place.job, place.queue
-  local got, more = pop(j.name, place.host, queue == j.half and RENDER or 0, n)
+  local got, more, level = pop(j.name, place.host, queue == j.half and RENDER or 0, n)
   if got == 0 and more then -- suspects only: they wait until the caller has none
     wait_until(place, place.host, now + SUSPECT_MS)
     return 0
@@ -122,7 +146,7 @@ local function serve_place(place, n, under)
     if place.h.shared then charge_on_host(queue, place.host, j, got) end
     if j.host_seconds > 0 then redis.call('HSETNX', spend_key(j.name), 's ' .. place.host, now) end
   end
-  reschedule(place, under, more)
+  reschedule(place, under, more, level)
   return got
 end
 
@@ -211,6 +235,7 @@ local function take_from_hosts(queue, j, list, want)
   local got, place, under = 0, { job = j, list = list, queue = queue, rank = rank, host = '', h = {} }, {}
   for _ = 1, PASSES do
     write_waits()
+    drop_empty()
     local hosts = redis.call('ZRANGEBYSCORE', list, '-inf', now, 'LIMIT', 0, MAX_HOSTS)
     if #hosts == 0 then break end
     local share = ceil((want - got) / #hosts)
@@ -300,26 +325,32 @@ local function soonest(queue)
   if wait < 0 or ms < wait then wait = ms end
 end
 
-local run, trusted = server_run()
-if not trusted then return { -1, 100, 0, {}, {}, {}, run } end
+-- A function, because its locals count by themselves.
+local function answer()
+  local run, trusted = server_run()
+  if not trusted then return { -1, 100, 0, {}, {}, {}, run } end
 
-local served = {}
-for i = 7, #ARGV, 2 do
-  local most = min(limit - #records, tonumber(ARGV[i + 1]))
-  rank = RANK[string.match(ARGV[i], '%.(.*)$')] or 1
-  served[ARGV[i]] = most > 0 and serve(ARGV[i], most) < tonumber(ARGV[i + 1])
+  local served = {}
+  for i = 7, #ARGV, 2 do
+    local most = min(limit - #records, tonumber(ARGV[i + 1]))
+    rank = RANK[string.match(ARGV[i], '%.(.*)$')] or 1
+    served[ARGV[i]] = most > 0 and serve(ARGV[i], most) < tonumber(ARGV[i + 1])
+  end
+  local group = #records > 0 and record_group() or 0
+  write_waits()
+  drop_empty()
+  write_hosts()
+  write_turns()
+  write_sums()
+  for job in pairs(touched) do
+    if shrunk[job] and ends_now(job) then ended[#ended + 1] = job else refresh_due(job) end
+  end
+  for _, job in ipairs(out_of_time) do ended[#ended + 1] = job end
+  for i = 7, #ARGV, 2 do
+    if served[ARGV[i]] or #records >= limit then soonest(ARGV[i]) end
+  end
+  for i, under in ipairs(chunks) do chunks[i] = write_terms(under) end
+  return { group, wait, redis.call('ZCOUNT', LEASES, '-inf', now), ended, chunks, records, run }
 end
-local group = #records > 0 and record_group() or 0
-write_waits()
-write_hosts()
-write_turns()
-write_sums()
-for job in pairs(touched) do
-  if shrunk[job] and ends_now(job) then ended[#ended + 1] = job else refresh_due(job) end
-end
-for _, job in ipairs(out_of_time) do ended[#ended + 1] = job end
-for i = 7, #ARGV, 2 do
-  if served[ARGV[i]] or #records >= limit then soonest(ARGV[i]) end
-end
-for i, under in ipairs(chunks) do chunks[i] = write_terms(under) end
-return { group, wait, redis.call('ZCOUNT', LEASES, '-inf', now), ended, chunks, records, run }
+
+return answer()

@@ -229,15 +229,21 @@ local function refresh_due(job)
   if j[7] then set_due(j[7], j[3], job, half) end
 end
 
--- Put entries into a host's queue; the host becomes ready unless it is waiting already.
-local function enqueue(job, host, level, entries, front)
+-- Put entries into a host's queue; the host becomes ready unless it is waiting already. Where many hosts get some, the
+-- caller gives `ready` to be told who does, {plain = {ms, host, …}, half = …}, and makes them ready together.
+local function enqueue(job, host, level, entries, front, ready)
   local list = queue_key(job, host, level)
   local push = front and 'LPUSH' or 'RPUSH'
   for i = 1, #entries, 1000 do
     redis.call(push, list, unpack(entries, i, min(i + 999, #entries)))
   end
-  if in_half(level) then
-    open_half(job)
+  local half = in_half(level)
+  if half then open_half(job) end
+  if ready then
+    local hosts = half and ready.half or ready.plain
+    hosts[#hosts + 1] = now
+    hosts[#hosts + 1] = host
+  elseif half then
     redis.call('ZADD', render_key(job), 'NX', now, host)
   else
     redis.call('ZADD', ready_key(job), 'NX', now, host)
