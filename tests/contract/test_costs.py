@@ -124,6 +124,20 @@ def test_the_commands_within_scripts_follow_the_hosts_and_not_the_pages(
     client.close()
 
 
+def test_a_page_takes_as_many_commands_however_many_urls_wait(plant: Plant) -> None:
+    frontier, client, spent = plant.frontier, connect(plant.url), list[int]()
+    frontier.create("costly", JobSpec(rate="unlimited"), 40_000)
+    for start, end in ((0, 4_000), (4_000, 40_000)):
+        urls = [Url("https", f"host-{n % 100}.example", f"/{n}") for n in range(start, end)]
+        assert frontier.admit_submitted("costly", urls).admitted == end - start
+        _take(frontier, 128)
+        before = _commands(client)
+        assert sum(_take(frontier, 128) for _ in range(10)) == 1_280
+        spent.append(_commands(client) - before)
+    client.close()
+    assert spent[1] <= 1.05 * spent[0]
+
+
 def _take(frontier: Frontier, limit: int) -> int:
     leases = frontier.lease(queues=ALL_QUEUES, limit=limit, lease_for=timedelta(minutes=1)).leases
     for start in range(0, len(leases), 64):
