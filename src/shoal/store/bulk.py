@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 
 import orjson
 import sqlalchemy as sa
@@ -32,18 +33,18 @@ class Bulk:
     def __init__(self, dialect: str, table: sa.Table, key: tuple[str, ...] = ()) -> None:
         self._table, self._key = table, key
         self._is_text = dialect == "postgresql"
-        self._insert = upsert(dialect, table, key) if key else sa.insert(table)
-        self._from_text = _from_text(table, key)
+        self._statement = _from_text(table, key) if self._is_text else _one_by_one(dialect, table, key)
+        self._in_order = itemgetter(*(column.name for column in table.c if column.name != "id"))
         self._binary = tuple(column.name for column in table.c if isinstance(column.type, sa.LargeBinary))
 
     def write(self, connection: Connection, rows: Sequence[Values]) -> None:
         """In this order; of rows with the same key the last one counts."""
         if not self._is_text:
-            connection.execute(self._insert, rows)
+            connection.exec_driver_sql(self._statement, list(map(self._in_order, rows)))
             return
         unique = list({tuple(row[name] for name in self._key): row for row in rows}.values()) if self._key else rows
         for text in self._texts(unique):
-            connection.exec_driver_sql(self._from_text, (text,))
+            connection.exec_driver_sql(self._statement, (text,))
 
     def _texts(self, rows: Sequence[Values]) -> Iterator[str]:
         """Each for one statement: PostgreSQL takes a gigabyte at most, and needs several times as much for it."""
@@ -71,6 +72,15 @@ class Bulk:
         ):
             raise RowRefused(f"{_REFUSED}PostgreSQL's texts cannot contain NUL")
         return text
+
+
+def _one_by_one(dialect: str, table: sa.Table, key: tuple[str, ...]) -> str:
+    """For the driver itself, with a row's values in their order: the library would look at each value of each row."""
+    from sqlalchemy.dialects import sqlite
+
+    insert = upsert(dialect, table, key) if key else sa.insert(table)
+    columns = [column.name for column in table.c if column.name != "id"]
+    return str(insert.compile(dialect=sqlite.dialect(), column_keys=columns))
 
 
 def _from_text(table: sa.Table, key: tuple[str, ...]) -> str:
