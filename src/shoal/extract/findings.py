@@ -6,7 +6,7 @@ Whoever reads, in place or apart, does it with `find`: the same page gives the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from shoal.core.frozen import frozen
@@ -79,12 +79,13 @@ class Wanted:
         """Can it be read where others wait? Where nobody does, a page may be so many times larger."""
         if self.listing and is_packed(body):  # nobody can see what is in it
             return False
-        if self.extractor.spider or self.extractor.model:  # an operator's code, of which nobody knows how long it takes
+        asked = self.asked
+        if asked.extractor.spider or asked.extractor.model:  # an operator's code, which may take however long
             return False
         if self.only_digest:
             return len(body) <= (LIGHT_BYTES * scale if is_text(self.media_type, body) else QUICK_BYTES)
-        light = self.json or is_light(body, self.queries, scale=scale, content=self.content)
-        return light and self.extractor.is_quick(body, json=self.json, scale=scale)
+        light = self.json or is_light(body, asked.queries, scale=scale, content=self.likeness or asked.content)
+        return light and (asked.nothing or asked.extractor.is_quick(body, json=self.json, scale=scale))
 
     @property
     def only_digest(self) -> bool:
@@ -97,15 +98,9 @@ class Wanted:
         return self.url.split("/", 3)[2]
 
     @property
-    def queries(self) -> tuple[Query, ...]:
+    def asked(self) -> Asked:
         """What the page is asked for in the job's own words."""
-        more = (self.require or "", rough_selector(self.next), self.rules.selector)
-        return (*self.extractor.queries, *(Query(selector) for selector in more if selector))
-
-    @property
-    def content(self) -> bool:
-        """Is the page looked at as a whole?"""
-        return self.likeness or self.extractor.content is not None or self.rules.main
+        return _asked_of(self.extraction, self.require or "", self.next, self.noise)
 
     @property
     def rules(self) -> Noise:
@@ -120,6 +115,26 @@ class Wanted:
     def base_with(self, href: str) -> Base:
         """The same, where the page names this one in a `<base>`, or none."""
         return self.base.rebase(href) if href else self.base
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What all pages of a job are asked for, as far as the cost goes."""
+
+    extractor: Extractor
+    queries: tuple[Query, ...]
+    content: bool
+    """Are they looked at as a whole?"""
+    nothing: bool
+    """Is nothing taken from them?"""
+
+
+@lru_cache(maxsize=200)
+def _asked_of(extraction: str, require: str, following: str, noise: str) -> Asked:
+    extractor, rules = extractor_of(extraction), unpack_noise(noise) if noise else _NO_NOISE
+    more = (require, rough_selector(following), rules.selector)
+    queries = (*extractor.queries, *(Query(selector) for selector in more if selector))
+    return Asked(extractor, queries, extractor.content is not None or rules.main, nothing=not extraction)
 
 
 @lru_cache(maxsize=100)

@@ -85,27 +85,27 @@ class Links:
         new: tuple[list[str], list[str]] = ([], [])
         places = _places(page)
         rooted, beside = (_EMPTY if rebased else self._known.get(place, _EMPTY) for place in places)
-        room, done, found_on = MAX_JOINED_CHARS, 0, page.fingerprint
+        unknown = set(hrefs) - rooted - beside  # few of them, mostly
+        fresh = [href for href in hrefs if href in unknown and href[0] != "#"] if unknown else ()
+        room, cut, found_on = MAX_JOINED_CHARS, False, page.fingerprint if fresh else 0
         pause_at = time.perf_counter() + PAUSE_S
-        for start in range(0, len(hrefs), STEP):
+        for start in range(0, len(fresh), STEP):
             if start and time.perf_counter() > pause_at:
                 yield
                 pause_at = time.perf_counter() + PAUSE_S
             if room <= 0:
+                cut = True
                 break
-            for href in hrefs[start : start + STEP]:
-                if href in rooted or href in beside or href[0] == "#":
-                    continue
+            for href in fresh[start : start + STEP]:
                 new[not href.startswith(_ROOTED)].append(href)
                 url = base.join(href)
                 if url is not None:
                     room -= url.chars
                     if candidate := self._judge(url, depth, found_on):
                         candidates.append(candidate)
-            done = min(start + STEP, len(hrefs))
-        if not rebased and self._remembers:
+        if new != ([], []) and not rebased and self._remembers:
             self._remember(places, new)
-        return SortedOut(candidates, done - len(new[0]) - len(new[1]), cut=done < len(hrefs))
+        return SortedOut(candidates, len(hrefs) - len(fresh), cut)
 
     def refuses(self, url: Url) -> str | None:
         """The rule that keeps a page out, or None."""

@@ -31,7 +31,7 @@ def wanting(fields: dict[str, str], require: str | None = None) -> Wanted:
 
 
 def queries(fields: dict[str, str], require: str | None = None) -> tuple[Query, ...]:
-    return wanting(fields, require).queries
+    return wanting(fields, require).asked.queries
 
 
 def test_an_ordinary_page_is_light() -> None:
