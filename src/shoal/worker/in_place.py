@@ -15,8 +15,10 @@ from typing import TypeVar
 
 from shoal.extract.findings import Findings, Wanted, find
 
+TOGETHER = 16
+"""Pages in a row."""
 PAUSE_S = 0.005
-"""So long pages are read before others have their turn."""
+"""So long rows of pages are read before others have their turn."""
 
 T = TypeVar("T")
 
@@ -42,30 +44,30 @@ class InPlace:
     """Reads light pages for one event loop at a time."""
 
     def __init__(self) -> None:
-        self._new: list[_Page] = []
-        self._light: deque[_Page] = deque()
+        self._waiting: deque[_Page] = deque()
 
     async def read(self, body: bytes, wanted: Wanted) -> Findings | None:
         """What is wanted of a page; None when it is too heavy for that. Raises FetchError."""
         loop = asyncio.get_running_loop()
         page = _Page(body, wanted, loop.create_future())
-        if not (self._new or self._light):
+        if not self._waiting:
             loop.call_soon(self._go_on)
-        self._new.append(page)
+        self._waiting.append(page)
         return await page.found
 
     def end(self) -> None:
         """Nobody waits any more; the next pages may be those of another loop."""
-        self._new.clear()
-        self._light.clear()
+        self._waiting.clear()
 
     def _go_on(self) -> None:
-        new, self._new = self._new, []
-        self._light += [page for page in new if _is_light(page)]
         pause_at = time.perf_counter() + PAUSE_S
-        while self._light and time.perf_counter() < pause_at:
-            _read(self._light.popleft())
-        if self._light:
+        while self._waiting:
+            some = [self._waiting.popleft() for _ in range(min(TOGETHER, len(self._waiting)))]
+            for page in [page for page in some if _is_light(page)]:
+                _read(page)
+            if time.perf_counter() > pause_at:
+                break
+        if self._waiting:
             asyncio.get_running_loop().call_soon(self._go_on)
 
 
