@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
+import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,7 +33,7 @@ def _crawling(shoal: Shoal, pages: int) -> Generator[tuple[Server, subprocess.Po
     linked = LinkedSite(pages=pages, links=20, size=500)
     with serve(linked) as site, shoal.running("crawl", site.url, *OPTIONS) as crawl:
         wait_until(lambda: len(site.hits) > 10, within=SOON)
-        (supervisor,) = [each for each in psutil.Process(crawl.pid).children() if "shoal.worker" in each.cmdline()]
+        (supervisor,) = _workers(crawl)
         (celery,) = supervisor.children()
         yield site, crawl, [supervisor, celery, *celery.children()]
 
@@ -66,6 +69,41 @@ def test_a_celery_process_that_is_killed_is_started_again_by_a_supervisor_that_w
     assert '"worker_died"' in log.read_text()
 
 
+def test_a_supervisor_that_is_killed_is_followed_by_a_program_of_its_own(shoal: Shoal, valkey_url: str) -> None:
+    """A fork would share what the command has open by then, and ruin the database."""
+    shoal = replace(shoal, extra=(("SHOAL_REDIS_URL", valkey_url),))
+    with _crawling(shoal, 300) as (site, crawl, (supervisor, *_)):
+        supervisor.kill()
+        wait_until(lambda: any(each.children() for each in _workers(crawl)), within=SOON)
+        (again,) = _workers(crawl)
+        assert "SHOAL_PARENT" in again.children()[0].environ()  # a fork has the variables of the command
+        out, err = crawl.communicate(timeout=90)
+        assert crawl.returncode == 0, err
+        assert len({hit.target for hit in site.hits}) == 300
+    assert json.loads(out.splitlines()[-1])["pages"] == 300
+    with closing(sqlite3.connect(shoal.home / "shoal.db")) as database:
+        assert database.execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+def test_a_command_with_a_closed_output_and_no_word_of_its_children_crawls_all_the_same(shoal: Shoal) -> None:
+    def close_and_ignore() -> None:
+        os.close(1)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    with serve(LinkedSite(pages=3, links=2, size=200)) as site:
+        done = subprocess.run(
+            [sys.executable, "-m", "shoal", "scrape", site.url, "--no-robots"],
+            env=shoal.environment,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+            preexec_fn=close_and_ignore,
+        )
+        assert done.returncode == 0, done.stderr
+        assert len(site.hits) == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_stops_with_its_command(shoal: Shoal, number: signal.Signals) -> None:
     with _crawling(shoal, 500) as (_site, crawl, family):
@@ -73,6 +111,12 @@ def test_it_stops_with_its_command(shoal: Shoal, number: signal.Signals) -> None
         _out, err = crawl.communicate(timeout=30)
         assert crawl.returncode == 130, err
         assert not [each for each in family if each.is_running()]
+
+
+def _workers(crawl: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Those that live."""
+    children = psutil.Process(crawl.pid).children()
+    return [each for each in children if each.status() != psutil.STATUS_ZOMBIE and "shoal.worker" in each.cmdline()]
 
 
 def _file(process: psutil.Process, number: int) -> str:

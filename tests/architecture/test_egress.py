@@ -85,6 +85,7 @@ LEAVES = (
     leave("embedded.py", "subprocess", "starts the embedded Redis"),
     leave("guardian.py", "subprocess ctypes", "starts what ends with its parent"),
     leave("heap.py", "ctypes", "tells the allocator what to keep"),
+    leave("store/bulk.py", "operator", "takes values of rows by their names"),
     leave("core/expressions.py", "lxml jmespath", "compiles expressions, and parses nothing"),
     leave("core/convert.py", "babel", "knows how numbers are written"),
     leave("core/dates.py", "babel", "knows the names of months"),

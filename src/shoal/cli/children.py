@@ -57,6 +57,7 @@ class Child:
         self.log = log
         self._command = [sys.executable, "-m", module]
         self._fork = fork
+        """For the first time only: later, the command has a database open, and connections, that no fork may share."""
         self._variables = {
             "SHOAL_HOME": str(home),
             "SHOAL_PARENT": str(os.getpid()),
@@ -77,8 +78,9 @@ class Child:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as output:
             self._log_start, self._log_inode = output.tell(), os.fstat(output.fileno()).st_ino
-            if self._fork and can_fork():
-                self._process = self._fork(self._variables, output.fileno())
+            fork, self._fork = self._fork, None
+            if fork and can_fork():
+                self._process = fork(self._variables, output.fileno())
                 return
             self._process = subprocess.Popen(
                 self._command,

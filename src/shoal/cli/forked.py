@@ -1,8 +1,8 @@
 """A worker that is a fork of the command which brings it along: what both need is loaded once, and is in memory once.
 
 It is what `python -m shoal.worker` would be: a session, files, signals, variables and a name of its own. A process can
-be forked while it has one thread and nothing under way: once the command has threads, as when its worker is started
-again, the worker is a program of its own. So it is where there is no /proc that tells of threads.
+be forked while it has one thread and nothing under way, neither a file of SQLite nor a connection: a worker that is
+started again is a program of its own. So it is where there is no /proc that tells of threads.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import NoReturn
 
 from shoal.collector import calm_collector
 from shoal.guardian import die_with_parent
+from shoal.worker.supervisor import flush_streams
 
 NAME = (b"-m", b"shoal.worker")
 """The arguments by which it is seen in a list of processes, behind those of Python itself."""
@@ -44,7 +45,10 @@ class Forked:
     def poll(self) -> int | None:
         """Its exit code, negative for a signal; None while it lives."""
         if self._code is None:
-            found, status = os.waitpid(self.pid, os.WNOHANG)
+            try:
+                found, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:  # the system has seen to it, where nobody wants to hear of children
+                found, status = self.pid, 0
             self._code = os.waitstatus_to_exitcode(status) if found else None
         return self._code
 
@@ -59,7 +63,8 @@ class Forked:
 
     def terminate(self) -> None:
         if self.poll() is None:
-            os.kill(self.pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
 
 
 def can_fork() -> bool:
@@ -83,9 +88,7 @@ def fork_worker(variables: Mapping[str, str], log: int) -> Forked:
     import_module("shoal.wiring")  # what takes longest to load, before the fork
     calm_collector()
     command = os.getpid()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
+    flush_streams()
     blocked = {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())}
     try:
         pid = os.fork()
@@ -113,8 +116,7 @@ def _live(command: int, variables: Mapping[str, str], log: int, blocked: set[int
     except BaseException:  # noqa: BLE001 - Python's own end would show it as well
         traceback.print_exc()
     finally:
-        with suppress(OSError, ValueError):
-            sys.stderr.flush()
+        flush_streams()
         os._exit(code)
 
 
@@ -132,6 +134,9 @@ def _take_files(log: int) -> None:
     nothing, log = (fcntl(file, F_DUPFD, STANDARD_ERROR + 1) for file in (os.open(os.devnull, os.O_RDWR), log))
     for number, file in enumerate((nothing, nothing, log)):
         os.dup2(file, number)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:  # it was closed when the command began; libraries do not expect that
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
     for name in os.listdir(FILES):  # noqa: PTH208 - numbers, not paths
         if int(name) > STANDARD_ERROR:
             with suppress(OSError):  # that of the list itself
@@ -139,7 +144,8 @@ def _take_files(log: int) -> None:
 
 
 def _forget_signals() -> None:
-    """Those that the command has got handlers for."""
+    """Those that the command has handlers for, and that it was told to ignore before it began: news of children."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)

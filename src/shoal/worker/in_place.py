@@ -18,7 +18,7 @@ from shoal.extract.findings import Findings, Wanted, find
 TOGETHER = 16
 """Pages in a row."""
 PAUSE_S = 0.005
-"""So long rows of pages are read before others have their turn."""
+"""So long pages are read before others have their turn, unless one takes longer."""
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class _Page:
         try:
             return read()
         except Exception as exc:  # noqa: BLE001 - it is his
-            self.found.set_exception(exc)
+            self.found.set_exception(RuntimeError(repr(exc)) if isinstance(exc, StopIteration) else exc)
             return None
 
 
@@ -45,12 +45,13 @@ class InPlace:
 
     def __init__(self) -> None:
         self._waiting: deque[_Page] = deque()
+        self._light: deque[_Page] = deque()
 
     async def read(self, body: bytes, wanted: Wanted) -> Findings | None:
         """What is wanted of a page; None when it is too heavy for that. Raises FetchError."""
         loop = asyncio.get_running_loop()
         page = _Page(body, wanted, loop.create_future())
-        if not self._waiting:
+        if not (self._waiting or self._light):
             loop.call_soon(self._go_on)
         self._waiting.append(page)
         return await page.found
@@ -58,17 +59,30 @@ class InPlace:
     def end(self) -> None:
         """Nobody waits any more; the next pages may be those of another loop."""
         self._waiting.clear()
+        self._light.clear()
 
     def _go_on(self) -> None:
         pause_at = time.perf_counter() + PAUSE_S
-        while self._waiting:
-            some = [self._waiting.popleft() for _ in range(min(TOGETHER, len(self._waiting)))]
-            for page in [page for page in some if _is_light(page)]:
-                _read(page)
+        try:
+            while (self._waiting or self._light) and not self._row(pause_at):
+                pass
+        finally:
+            if self._waiting or self._light:
+                asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _row(self, pause_at: float) -> bool:
+        """Some are weighed, then read; has that taken long enough? At least one page is done."""
+        while self._waiting and len(self._light) < TOGETHER:
+            page = self._waiting.popleft()
+            if _is_light(page):
+                self._light.append(page)
             if time.perf_counter() > pause_at:
                 break
-        if self._waiting:
-            asyncio.get_running_loop().call_soon(self._go_on)
+        while self._light:
+            _read(self._light.popleft())
+            if time.perf_counter() > pause_at:
+                return True
+        return time.perf_counter() > pause_at
 
 
 def _is_light(page: _Page) -> bool:

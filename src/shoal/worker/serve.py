@@ -6,12 +6,12 @@ What is large is imported in the Celery process only, and by it alone.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from shoal.worker.supervisor import Handover, Life, Supervisor
+from shoal.guardian import die_with_parent
+from shoal.worker.supervisor import Handover, Life, Supervisor, flush_streams
 
 if TYPE_CHECKING:
     from shoal.settings import Settings
@@ -39,7 +39,9 @@ def supervise(before: Handover) -> int:
         settings = _settings()
         _tell(settings, settings.log_level, worker, code, pause_s)
 
-    return Supervisor(before.grace_s, tell, before=before).run(work)
+    if not before.speaks:
+        die_with_parent(os.getppid())  # once more: some systems forget it with the program
+    return Supervisor(before.grace_s, tell, speaks=bool(before.speaks), before=before).run(work)
 
 
 def _settings() -> Settings:
@@ -62,6 +64,7 @@ def _work(settings: Settings, log_level: str, life: Life) -> NoReturn:
     name_process(worker=life.worker)
     pools_of(settings.proxies_file).all()
     with ExitStack() as stack:
+        stack.callback(flush_logs)
         chosen = patiently(settings, lambda: stack.enter_context(with_redis(settings)))
         patiently(chosen, lambda: sync_hosts(chosen))
         if chosen.parent is None:  # else the command that brought it along has said so
@@ -69,10 +72,7 @@ def _work(settings: Settings, log_level: str, life: Life) -> NoReturn:
         chosen = _servable(chosen)
         _announce(chosen)
         code = Worker(chosen, life).run()
-    flush_logs()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
+    flush_streams()
     os._exit(code)  # all is closed; Python's own end would wait for threads and processes that wait themselves
 
 

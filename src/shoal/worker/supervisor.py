@@ -68,6 +68,8 @@ class Handover:
     ready_read: int
     ready_write: int
     grace_s: float
+    speaks: int
+    """To a person at a terminal?"""
 
     @property
     def words(self) -> list[str]:
@@ -76,8 +78,15 @@ class Handover:
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Handover:
-        worker, celery, ready_read, ready_write, grace_s = words
-        return cls(worker, int(celery), int(ready_read), int(ready_write), float(grace_s))
+        worker, celery, ready_read, ready_write, grace_s, speaks = words
+        return cls(worker, int(celery), int(ready_read), int(ready_write), float(grace_s), int(speaks))
+
+
+def flush_streams() -> None:
+    """Before a fork, or before an end without Python's own; one that was closed when we came is None."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
 
 
 def worker_name() -> str:
@@ -153,9 +162,7 @@ class Supervisor:
     def _fork(self, restarted: str) -> Life | Group:
         """A new process: in it, what it knows; in the supervisor, its group."""
         supervisor = os.getpid()
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
+        flush_streams()
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             child = os.fork()
@@ -190,7 +197,8 @@ class Supervisor:
             if not self._asked:
                 for file in (self._ready_read, self._ready_write):
                     os.set_inheritable(file, True)
-                become(Handover(self._worker, group.leader, self._ready_read, self._ready_write, self._grace_s))
+                pipe = self._ready_read, self._ready_write
+                become(Handover(self._worker, group.leader, *pipe, self._grace_s, int(self._speaks)))
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
