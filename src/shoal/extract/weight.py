@@ -121,21 +121,31 @@ def _has_light_tags(body: bytes, tags: int, light_ns: int) -> bool:
     """Attributes and formatting: where the page could have too much of it, by how much it has."""
     noted: list[bytes] = _NOTED_TAG.findall(body)
     formatting = [tag for tag in noted if not _is_merged(tag)]
-    if not _has_short_tags(body, len(noted) - len(formatting), light_ns):
-        most = min(_count_attributes(body), len(body) // _ATTRIBUTE_BYTES)
-        if most**2 * _PAIR_NS > light_ns:
-            body = _with_hidden_ends(body)
-            if _attributes_ns(body, tags) > light_ns:
-                return False
-            formatting = [tag for tag in _NOTED_TAG.findall(body) if not _is_merged(tag)]
+    if not _HIDDEN_END.search(body):
+        short = _has_short_tags(body, len(noted) - len(formatting), light_ns)
+        if not (short or _attributes_ns(body, tags) <= light_ns or _has_few_attributes(body, light_ns)):
+            return False
+    elif not _has_few_attributes(body, light_ns):
+        body = _with_hidden_ends(body)
+        if _attributes_ns(body, tags) > light_ns:
+            return False
+        formatting = [tag for tag in _NOTED_TAG.findall(body) if not _is_merged(tag)]
     return not formatting or _formatting_ns(formatting, tags) <= light_ns
 
 
+def _has_few_attributes(body: bytes, light_ns: int) -> bool:
+    """So few that one tag could have them all?"""
+    most = min(_count_attributes(body), len(body) // _ATTRIBUTE_BYTES)
+    return most**2 * _PAIR_NS <= light_ns
+
+
 def _has_short_tags(body: bytes, merged: int, light_ns: int) -> bool:
-    """Is each tag so short that all of them cannot have too many attributes? Most pages are known by this."""
+    """Is each tag so short that all of them cannot have too many attributes, where no end is hidden?
+
+    Most pages are known by this.
+    """
     block = light_ns * _ATTRIBUTE_BYTES**2 // (4 * _PAIR_NS * len(body))  # with two in each tag, half of what is light
-    ends = (body.find(b">", start, start + block) for start in range(0, len(body) - block + 1, block))
-    if min(ends, default=0) < 0 or _HIDDEN_END.search(body):
+    if any(body.find(b">", start, start + block) < 0 for start in range(0, len(body) - block + 1, block)):
         return False
     return (merged * 2 * block // _ATTRIBUTE_BYTES) ** 2 * _PAIR_NS <= light_ns // 2
 
