@@ -41,6 +41,7 @@ def _crawling(shoal: Shoal, pages: int) -> Generator[tuple[Server, subprocess.Po
 def test_it_is_a_program_of_its_own(shoal: Shoal) -> None:
     with _crawling(shoal, 100) as (_site, crawl, family):
         assert all("shoal.worker" in each.cmdline() for each in family)
+        assert "SHOAL_PARENT" not in family[1].environ()  # a fork: a program would have begun with it
         assert {os.getsid(each.pid) for each in family} == {family[0].pid} != {os.getsid(crawl.pid)}
         log = shoal.home / "logs" / f"worker-{crawl.pid}.log"
         for each in family:
@@ -71,9 +72,11 @@ def test_a_celery_process_that_is_killed_is_started_again_by_a_supervisor_that_w
 
 def test_a_supervisor_that_is_killed_is_followed_by_a_program_of_its_own(shoal: Shoal, valkey_url: str) -> None:
     """A fork would share what the command has open by then, and ruin the database."""
-    shoal = replace(shoal, extra=(("SHOAL_REDIS_URL", valkey_url),))
+    own = (("SHOAL_REDIS_URL", valkey_url), ("SHOAL_PREFIX", "killed-supervisor"), ("SHOAL_LEASE_SECONDS", "3"))
+    shoal = replace(shoal, extra=own)
     with _crawling(shoal, 300) as (site, crawl, (supervisor, *_)):
         supervisor.kill()
+        supervisor.wait()  # for the command to notice
         wait_until(lambda: any(each.children() for each in _workers(crawl)), within=SOON)
         (again,) = _workers(crawl)
         assert "SHOAL_PARENT" in again.children()[0].environ()  # a fork has the variables of the command
