@@ -3,7 +3,8 @@
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from benchmarks import group, latency, machine, memory, process, server, site, statements, table
 from benchmarks.api import group as api
@@ -18,6 +19,7 @@ from benchmarks.politeness import group as politeness
 from benchmarks.result import Failure, Reading, Results, Row
 
 QUICK_PAGES = 1_000
+SAME_SITE_TIMEOUT = timedelta(minutes=15)
 FIGURES = {"latency": latency.measure, "memory": memory.measure, "statements": statements.measure}
 """What is measured beside the contenders when all of these are asked for."""
 GROUPS = {
@@ -76,6 +78,9 @@ def _options() -> argparse.Namespace:
     names = [name for group in GROUPS.values() for name in group]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--seconds", type=float, default=60.0, help="how long `limits` watches its hosts (60)")
+    parser.add_argument(
+        "--same-site", action="store_true", help="give slow contenders all pages, too: memory is compared"
+    )
     parser.add_argument("--quick", action="store_true", help="one round on a small site, to see that all works")
     return parser.parse_args()
 
@@ -121,6 +126,8 @@ def _crawls(options: argparse.Namespace, wanted: Sequence[str]) -> Crawls:
 def _contenders(options: argparse.Namespace, wanted: Sequence[str]) -> list[Contender]:
     """Those that were asked for and can run here; one that was named must."""
     contenders = [contender for contender in CONTENDERS if contender.name in wanted]
+    if options.same_site:
+        contenders = [replace(contender, pages=None, timeout=SAME_SITE_TIMEOUT) for contender in contenders]
     missing = [left_out(contender.name, contender.stack) for contender in contenders if not contender.stack.is_here]
     if missing and options.only:
         sys.exit("\n".join(missing))

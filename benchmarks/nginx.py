@@ -26,7 +26,7 @@ http {{
   default_type application/octet-stream;
   sendfile on;
   tcp_nopush on;
-  keepalive_timeout 300s;
+  keepalive_timeout {keepalive};
   keepalive_requests 10000000;
   client_body_temp_path {folder}/body;
   proxy_temp_path {folder}/proxy;
@@ -36,7 +36,7 @@ http {{
 {servers}
 }}
 """
-SERVER = '  server {{ listen 127.0.0.1:{port} backlog=1024; root "{root}"; }}'
+SERVER = '  server {{ listen {host}:{port} backlog=1024; {rules}root "{root}"; }}'
 
 
 def find() -> str | None:
@@ -45,13 +45,16 @@ def find() -> str | None:
 
 
 @contextmanager
-def serve(binary: str, sites: Sequence[Site]) -> Generator[Served]:
-    """Serve sites while the block lasts. Of all requests, those for the start pages alone are logged."""
+def serve(binary: str, sites: Sequence[Site], *, everywhere: bool = False) -> Generator[Served]:
+    """Serve sites while the block lasts. Of all requests, those for the start pages alone are logged.
+
+    `everywhere`: on all loopback addresses, and each request over a connection of its own.
+    """
     ports = {site.pages: free_port() for site in sites}
     with tempfile.TemporaryDirectory(prefix="shoal-bench-nginx-") as name:
         folder = Path(name)
         config = folder / "nginx.conf"
-        config.write_text(_config(folder, sites, ports))
+        config.write_text(_config(folder, sites, ports, everywhere=everywhere))
         command = [binary, "-e", str(folder / "error.log"), "-p", name, "-c", str(config)]
         with running(command, log=folder / "log") as child:
             wait_ready(child, lambda: all(listens(port) for port in ports.values()))
@@ -66,6 +69,8 @@ def _starts(log: Path, port: int) -> list[float]:
     return [float(at) - ahead for at, where in lines if int(where) == port]
 
 
-def _config(folder: Path, sites: Sequence[Site], ports: dict[int, int]) -> str:
-    servers = "\n".join(SERVER.format(port=ports[site.pages], root=site.root) for site in sites)
-    return CONFIG.format(folder=folder, servers=servers)
+def _config(folder: Path, sites: Sequence[Site], ports: dict[int, int], *, everywhere: bool) -> str:
+    host, rules = ("0.0.0.0", "allow 127.0.0.0/8; deny all; ") if everywhere else ("127.0.0.1", "")
+    servers = (SERVER.format(host=host, port=ports[site.pages], rules=rules, root=site.root) for site in sites)
+    keepalive = "0" if everywhere else "300s"
+    return CONFIG.format(folder=folder, servers="\n".join(servers), keepalive=keepalive)

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from benchmarks import nginx, site
 from benchmarks.launch import PAGE_KB, REPOSITORY
@@ -27,6 +28,17 @@ def serve(sizes: Sequence[int], *, kb: int = PAGE_KB) -> Generator[Served]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shoal-bench-web-")))
         urls = {size: stack.enter_context(_own_server(size, kb, folder)) for size in sizes}
         yield Served(urls, lambda size: _starts(_log(folder, size)))
+
+
+@contextmanager
+def serve_everywhere(size: int) -> Generator[str | None]:
+    """Serve a site on every loopback address while the block lasts: its port; None without nginx."""
+    binary = nginx.find()
+    if binary is None:
+        yield None
+        return
+    with nginx.serve(binary, [_warm(size, PAGE_KB)], everywhere=True) as sites:
+        yield urlsplit(sites[size]).netloc.rpartition(":")[2]
 
 
 def _warm(size: int, kb: int) -> site.Site:

@@ -54,14 +54,15 @@ def a_ground(name: str, plan: Mapping[str, Manner], **variables: str) -> Generat
     with (
         tempfile.TemporaryDirectory(prefix="shoal-bench-target-") as folder,
         a_stage(**variables) as stage,
-        open_platform(_settings(stage)) as platform,
+        open_platform(settings_of(stage)) as platform,
     ):
         with target(plan, Path(folder)) as seen:
             yield Ground(stage, platform, seen)
         _keep(seen.log, name)
 
 
-def _settings(stage: Stage) -> Settings:
+def settings_of(stage: Stage) -> Settings:
+    """What its processes have in their variables."""
     given = {name.removeprefix("SHOAL_").lower(): value for name, value in stage.variables.items()}
     return Settings.model_validate({"home": stage.home, "egress_allow": LOOPBACK, **given})
 

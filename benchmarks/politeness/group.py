@@ -3,9 +3,20 @@
 from functools import partial
 
 from benchmarks.group import Measure
-from benchmarks.politeness import dead, growth, hanging, limits, redis_time, refused, shares, slow, urgent
+from benchmarks.politeness import dead, growth, growth_whole, hanging, limits, redis_time, refused, shares, slow, urgent
 
-NAMES = ("limits", "urgent", "slow-host", "shares", "refused", "dead-hosts", "hanging-hosts", "redis-time", "growth")
+NAMES = (
+    "limits",
+    "urgent",
+    "slow-host",
+    "shares",
+    "refused",
+    "dead-hosts",
+    "hanging-hosts",
+    "redis-time",
+    "growth",
+    "growth-whole",
+)
 
 
 def benchmarks(seconds: float = limits.SECONDS) -> dict[str, Measure]:
@@ -20,5 +31,6 @@ def benchmarks(seconds: float = limits.SECONDS) -> dict[str, Measure]:
         hanging.measure,
         redis_time.measure,
         growth.measure,
+        growth_whole.measure,
     )
     return dict(zip(NAMES, measures, strict=True))

@@ -14,7 +14,7 @@ from benchmarks.politeness.ground import FREE, Ground, a_ground
 from benchmarks.politeness.target import Manner, addresses
 from benchmarks.result import Row
 
-QUEUED, QUEUED_QUICK = 100_000, 10_000
+QUEUED, QUEUED_QUICK = 100_000, 40_000
 TIMES, TIMES_QUICK = 100, 5
 PROCESSES = 2
 THINK_S = (0.05, 0.25)

@@ -103,8 +103,8 @@ class Housekeeper:
             self._try(chore.name, lambda chore=chore: self._do(chore))
 
     def sample(self) -> None:
-        """Only what the history needs, for who watches a job where nobody else keeps house."""
-        for chore in self.sampler.chores():
+        """Only what the history and the ends of jobs need, for who watches a job where nobody else keeps house."""
+        for chore in (*self.sampler.chores(), *self.reconciler.slot_chores()):
             self._try(chore.name, lambda chore=chore: self._do(chore))
 
     def _do(self, chore: Chore) -> None:

@@ -15,7 +15,7 @@ from shoal.core.redact import HIDDEN, is_secret_name, visible, without_secrets
 from shoal.errors import InputError, ShoalError
 from shoal.log_file import LogFile
 from shoal.log_limit import LineLimit
-from shoal.log_names import add_process_names
+from shoal.log_names import add_process_names, add_visit_names
 from shoal.settings import LOG_LEVELS, LOG_LINES, Settings
 
 _STANDARD_ERROR = 2
@@ -106,6 +106,7 @@ def set_up_logs(level: str = "info", *, lines: int = LOG_LINES, file: LogFile | 
     _limits[:] = [limit]
     structlog.configure(
         processors=[
+            add_visit_names,
             structlog.contextvars.merge_contextvars,
             limit,
             add_process_names,

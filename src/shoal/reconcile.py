@@ -77,7 +77,7 @@ class Reconciler:
         """What is to be done, and how often."""
         return (
             Chore("reap", self.reap),
-            *((Chore("slots", self.slots, timedelta(seconds=1)),) if self._frontier.in_slots else ()),
+            *self.slot_chores(),
             Chore("rings", self.rings, timedelta(seconds=15)),
             Chore("strays", self.strays, timedelta(seconds=10)),
             Chore("still_jobs", self.still_jobs, timedelta(seconds=20)),
@@ -86,6 +86,10 @@ class Reconciler:
             Chore("lost_ends", self.lost_ends, timedelta(seconds=30)),
             Chore("hosts", self.hosts, timedelta(seconds=30)),
         )
+
+    def slot_chores(self) -> tuple[Chore, ...]:
+        """Without them jobs of a frontier in slots may never end: nobody else tries again what was called off."""
+        return (Chore("slots", self.slots, timedelta(seconds=1)),) if self._frontier.in_slots else ()
 
     # --- leases and rings ----------------------------------------------------------------------------------------
 

@@ -24,6 +24,8 @@ from shoal.spiders.finder import is_file, split_sources
 
 PREFIX = "SHOAL_"
 LOG_LEVELS = ("debug", "info", "warning", "error")
+LEAST_HUNG_S = 5.0
+"""However short leases are: signs of life come every second."""
 LOG_LINES = 20
 
 
@@ -320,6 +322,11 @@ class Settings(BaseModel):
     def user_agent(self) -> str:
         contact = f" (+{self.contact})" if self.contact else ""
         return f"Shoal/{__version__}{contact}"
+
+    @property
+    def hung_seconds(self) -> float:
+        """Who gives no sign of life for so long is stuck, and has lost his leases to others."""
+        return max(LEAST_HUNG_S, self.lease_seconds + self.grace_seconds)
 
     @property
     def lease_for(self) -> timedelta:

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from benchmarks import nginx
 from tests.browsers import browser_path
 from tests.command import REPOSITORY
 from tests.long import LONG
@@ -84,6 +85,17 @@ def test_the_short_simulation_says_what_a_page_costs_of_redis() -> None:
 
 def test_the_short_benchmark_of_the_control_plane_measures_what_it_says() -> None:
     _measures("api", API)
+
+
+@pytest.mark.long
+def test_the_short_benchmark_of_whole_pages_measures_them_or_says_what_is_missing() -> None:
+    ended = _bench("politeness", "--only", "growth-whole")
+    shown = " ".join(ended.stdout.split())
+    if nginx.find() is None:
+        assert "growth-whole: left out" in ended.stderr
+        return
+    for grown in ("from 1,000 to 4,000 queued", "from 1 to 100 hosts"):
+        assert f"a page as a whole, {grown}: dearer by" in shown, ended.stdout
 
 
 def test_the_short_benchmark_of_a_hostile_web_measures_all_of_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.command import Shoal
 from tests.site.server import Server
-from tests.stored import read_archived
+from tests.stored import log_events, read_archived
 
 FIRST = ("--field", "title=h1")
 SECOND = ("--field", "title=h1", "--field", "tags[]=.tag", "--field", "home=a@href")
@@ -71,6 +72,15 @@ def _trace(shoal: Shoal, job: str) -> None:
     first = shoal.run("results", job, "--lineage").records[0]
     assert (first["_version"], first["_attempt"]) == ("v2", 0)
     assert read_archived(shoal, first["_archive_key"], first["_archive_offset"], 2) == b"\x1f\x8b"
+
+
+def test_a_worker_without_a_pool_that_has_grown_is_replaced_after_its_shift(shoal: Shoal, bookshop: Server) -> None:
+    """64 megabytes are less than any worker takes."""
+    job = shoal.run("scrape", bookshop.link("/about"), *FAST, *FIRST, "--json", "-q").json["job"]
+    small = replace(shoal, extra=(*shoal.extra, ("SHOAL_RECYCLE_MEGABYTES", "64")))
+    done = small.run("extract", job, "--field", "h=h1", "--workers", "1", "-q")
+    assert done.code == 0, done.err
+    assert log_events(small, "worker_recycled")
 
 
 def test_a_version_is_dropped_with_its_items_and_its_name_is_free_again(shoal: Shoal, bookshop: Server) -> None:

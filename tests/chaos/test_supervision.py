@@ -96,6 +96,76 @@ def test_a_process_that_hangs_in_a_slice_is_killed_and_replaced(fleet: Fleet) ->
     assert worker.returncode == 0
 
 
+def test_a_worker_without_a_pool_that_hangs_is_killed_and_replaced(fleet: Fleet) -> None:
+    """With all of its threads, the one that would notice included."""
+    shoal = fleet.shoal(SHOAL_GRACE_SECONDS="1", SHOAL_LEASE_SECONDS="2", SHOAL_POOL="solo")
+    with serve(SlowSite(delay=0.5, pages=30)) as site, shoal.running("worker") as worker:
+        fleet.wait_for_worker()
+        job = _submit(shoal, site)
+        wait_until(lambda: len(site.hits) > 1, within=SOON)
+        hung = _celery_of(worker)
+        assert hung.children() == []
+        hung.suspend()
+        _finish(shoal, job)
+        wait_until(lambda: fleet.restarts("hung") == 1, within=SOON)
+        assert _celery_of(worker).pid != hung.pid
+        worker.terminate()
+        worker.communicate(timeout=30)
+    assert worker.returncode == 0
+
+
+STUCK_ONCE = """
+import os, sys, threading, time
+from pathlib import Path
+
+once = Path(__file__).with_name("stuck")
+
+def patch():
+    while not hasattr(sys.modules.get("shoal.worker.visit"), "Visitor"):
+        time.sleep(0.01)
+    Visitor = sys.modules["shoal.worker.visit"].Visitor
+    real = Visitor.visit
+
+    def visit(*given):
+        if not once.exists():
+            once.touch()
+            time.sleep(600)
+        return real(*given)
+
+    Visitor.visit = visit
+
+os.register_at_fork(after_in_child=lambda: threading.Thread(target=patch, daemon=True).start())
+"""
+
+
+def test_a_worker_without_a_pool_whose_loop_is_stuck_gives_up_and_is_replaced(fleet: Fleet, tmp_path: Path) -> None:
+    """Its other threads run: one of them notices."""
+    (tmp_path / "sitecustomize.py").write_text(STUCK_ONCE)
+    shoal = fleet.shoal(SHOAL_GRACE_SECONDS="1", SHOAL_LEASE_SECONDS="2", SHOAL_POOL="solo", PYTHONPATH=str(tmp_path))
+    with serve(LinkedSite(pages=PAGES, links=5, size=500)) as site, shoal.running("worker") as worker:
+        fleet.wait_for_worker()
+        _finish(fleet.shoal(), _submit(fleet.shoal(), site))
+        assert (tmp_path / "stuck").exists()
+        wait_until(lambda: fleet.restarts("hung") == 1, within=SOON)
+        worker.terminate()
+        _, err = worker.communicate(timeout=30)
+    assert worker.returncode == 0
+    assert '"process_hung"' in err
+
+
+def test_a_worker_without_a_pool_stops_in_order_in_the_middle_of_a_slice(fleet: Fleet) -> None:
+    shoal = fleet.shoal(SHOAL_GRACE_SECONDS="3", SHOAL_POOL="solo")
+    with serve(SlowSite(delay=60, pages=30)) as site, shoal.running("worker") as worker:
+        fleet.wait_for_worker()
+        job = _submit(shoal, site)
+        wait_until(lambda: len(site.hits) >= 1, within=SOON)
+        worker.terminate()
+        _, err = worker.communicate(timeout=20)
+    assert worker.returncode == 0, err
+    counters = shoal.status(job)["counters"]
+    assert (counters["leased"], counters["lost"]) == (0, 0)
+
+
 @pytest.mark.long
 def test_an_idle_process_that_is_frozen_makes_the_worker_start_anew(fleet: Fleet) -> None:
     shoal = fleet.shoal(SHOAL_STALL_SECONDS="3", SHOAL_GRACE_SECONDS="1")

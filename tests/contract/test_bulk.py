@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from shoal.errors import RowRefused
@@ -45,6 +47,31 @@ def test_a_batch_of_any_size_arrives_in_its_order(engine: Engine) -> None:
     rows = [_page((number * 7919) % 2_501) for number in range(2_501)]
     store.write(rows, [], [])
     assert [page.url for page in store.pages("job")] == [row.url for row in rows]
+
+
+@pytest.mark.parametrize("size", [1, 8, 9, 32, 33, 127, 128, 129, 257])
+def test_no_row_is_lost_or_added_where_statements_end(engine: Engine, size: int) -> None:
+    store = PageStore(engine)
+    store.write([_page(number) for number in range(size)], [], [])
+    assert [page.url for page in store.pages("job")] == [_page(number).url for number in range(size)]
+
+
+def test_items_that_are_long_are_cut_into_statements_of_which_each_is_short(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.store.bulk.MOST_TOGETHER", 1_000)
+    monkeypatch.setattr("shoal.store.bulk.MOST_CHARS", 1_000)
+    items = [ItemRow("job", 1, number, "http://shop.example/1", {"n": "x" * number * 60}) for number in range(30)]
+    statements = 0
+
+    def note(*given: Any) -> None:
+        nonlocal statements
+        statements += "INTO items" in given[2]
+
+    event.listen(engine, "before_cursor_execute", note)
+    PageStore(engine).write([], items, [])
+    assert [item.data for item in PageStore(engine).items("job")] == [item.data for item in items]
+    assert statements > 20
 
 
 def test_a_batch_of_many_megabytes_is_cut(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from tests.site.generated import LinkedSite
 from tests.site.server import serve
 
 PAGES = 1_000
+CALLS = 360
+"""Of Python, for a page."""
 URLS, HOSTS = 50_000, 500
 JOB = "exported"
 
@@ -103,6 +106,25 @@ def test_a_page_costs_few_calls_and_bytes_of_redis(plant: Plant) -> None:
     costs = _crawl(plant)
     assert costs.calls <= 0.4 * PAGES
     assert costs.sent <= 500 * PAGES
+
+
+def test_a_page_takes_few_calls_of_python_on_the_event_loop(plant: Plant) -> None:
+    """Functions that are called and coroutines that go on; a page of this site has some ten links."""
+    calls = 0
+
+    def note(_frame: object, event: str, _value: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    with serve(LinkedSite(PAGES)) as server:
+        job = plant.submit(server.url, archive=False)
+        sys.setprofile(note)
+        try:
+            plant.run(parallel=128)
+        finally:
+            sys.setprofile(None)
+    assert plant.counters(job).done == PAGES
+    assert PAGES < calls <= CALLS * PAGES
 
 
 @pytest.mark.parametrize(("hosts", "a_url", "a_page"), [(1, 1.05, 1.0), (2_000, 2.05, 4.0)])

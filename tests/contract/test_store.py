@@ -169,6 +169,19 @@ def test_many_who_start_at_once_make_the_tables_once(postgres: Postgres, tmp_pat
             engine.dispose()
 
 
+def test_nobody_who_starts_at_once_on_a_new_file_is_refused(tmp_path: Path) -> None:
+    start = threading.Barrier(4)
+
+    def open_it(url: str) -> Engine:
+        start.wait(timeout=10)
+        return open_database(url)
+
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(40):
+            for engine in list(pool.map(open_it, [f"sqlite:///{tmp_path / f'{number}.db'}"] * 4)):
+                engine.dispose()
+
+
 def test_a_url_that_is_none_and_a_missing_driver_are_explained() -> None:
     with pytest.raises(InputError, match="SHOAL_DATABASE_URL"):
         open_database("not a url")

@@ -14,7 +14,7 @@ import structlog
 
 from shoal import log_limit
 from shoal.log_limit import LineLimit
-from shoal.log_names import add_process_names, name_visit, of_no_visit
+from shoal.log_names import add_process_names, add_visit_names, name_no_visit, name_visit, of_no_visit
 from tests.waiting import wait_until
 
 LIMIT = 3
@@ -59,11 +59,12 @@ def clock() -> Clock:
 def written() -> Generator[Written]:
     yield Written()
     structlog.contextvars.clear_contextvars()
+    name_no_visit()
 
 
 def _set_up(written: Written, limit: LineLimit) -> Any:
     structlog.configure(
-        processors=[structlog.contextvars.merge_contextvars, limit, add_process_names, written],
+        processors=[add_visit_names, structlog.contextvars.merge_contextvars, limit, add_process_names, written],
         wrapper_class=structlog.make_filtering_bound_logger(10),
         cache_logger_on_first_use=False,
     )
@@ -209,18 +210,11 @@ def test_a_fork_does_not_tell_what_its_parent_left_out(written: Written, clock: 
 
 def test_a_task_for_all_visits_has_no_names_of_one(written: Written, clock: Clock) -> None:
     log = _set_up(written, LineLimit(LIMIT, clock=clock))
-    structlog.contextvars.bind_contextvars(slice="da688126")
+    names = ("slice", "job", "host", "request_id")
+    structlog.contextvars.bind_contextvars(slice="da688126", request_id="of who rang")
     name_visit("a", "one.example", "r")
     of_no_visit().run(log.info, "browser_replaced")
     log.info("page_killed")
     of_all, of_one = written.lines
-    assert {name: of_all.get(name) for name in ("slice", "job", "host")} == {
-        "slice": "da688126",
-        "job": None,
-        "host": None,
-    }
-    assert {name: of_one.get(name) for name in ("slice", "job", "host")} == {
-        "slice": "da688126",
-        "job": "a",
-        "host": "one.example",
-    }
+    assert [of_all.get(name) for name in names] == ["da688126", None, None, None]
+    assert [of_one.get(name) for name in names] == ["da688126", "a", "one.example", "r"]

@@ -38,6 +38,8 @@ class Crew:
             "SHOAL_BEAT": "false",
             "SHOAL_GRACE_SECONDS": str(grace_s),
         }
+        if processes == 1 and "pool" not in settings.model_fields_set:
+            variables["SHOAL_POOL"] = "solo"  # a pool of one would be a process more, for nothing
         log = settings.home / "logs" / f"worker-{os.getpid()}.log"
         self._worker = Child("shoal.worker", log, settings.home, variables, grace_s, fork=fork)
         self._post = Post("worker", self._worker)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -36,6 +37,8 @@ MAX_PARSED_CHARS = 3 * MAX_URL_CHARS
 SHOWN_PROBLEMS = 10
 
 _SCHEMES = ("http", "https")
+_BEHIND_SCHEME = len("https://")
+"""Characters; not before these comes the slash that ends the host, which has one character at the least."""
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _TRIPLET = re.compile("%[0-9A-Fa-f]{2}")
 _OPEN_ESCAPE = re.compile(r"%[0-9A-Fa-f]?\Z")
@@ -189,7 +192,8 @@ class Base:
 
     def _site(self) -> Url:
         """The scheme and host of all that needs no parser; raises BadUrl when nothing there can be fetched."""
-        self._own = _canonical(self._parsed + "/", drop_tracking=False)
+        href = self._parsed.href
+        self._own = _site_of(href[: href.find("/", _BEHIND_SCHEME) + 1])
         self._origin = self._own.origin
         return self._own
 
@@ -201,6 +205,12 @@ class Base:
             return Base(moved.href, drop_tracking=self._drop_tracking) if fetchable else self
         except (ValueError, TypeError, BadUrl):
             return self
+
+
+@lru_cache(maxsize=1000)
+def _site_of(start: str) -> Url:
+    """All pages of a host begin alike."""
+    return _canonical(can_ada.parse(start), drop_tracking=False)
 
 
 def _canonical(parsed: can_ada.URL, *, drop_tracking: bool) -> Url:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
@@ -40,9 +39,9 @@ class Allowance:
         self.parts = MAX_ITEM_PARTS
         self.cut: dict[str, None] = {}
         """Of what there was more than was taken."""
-        self.incomplete: Counter[str] = Counter()
+        self.incomplete: dict[str, int] = {}
         """Required fields that were missing, each with how many items or objects were left out for it."""
-        self.unconverted: Counter[str] = Counter()
+        self.unconverted: dict[str, int] = {}
         """Fields with values that are none of their type."""
         self.unreadable = False
         """Is it no JSON, though it says so?"""

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
+from itertools import filterfalse
 from typing import NamedTuple, TypeVar
 
 from shoal.core.model import Candidate, Level, Rejected, Request
@@ -85,8 +86,8 @@ class Links:
         new: tuple[list[str], list[str]] = ([], [])
         places = _places(page)
         rooted, beside = (_EMPTY if rebased else self._known.get(place, _EMPTY) for place in places)
-        unknown = set(hrefs) - rooted - beside  # few of them, mostly
-        fresh = [href for href in hrefs if href in unknown and href[0] != "#"] if unknown else ()
+        unknown = filterfalse(rooted.__contains__, hrefs)  # few of them, mostly
+        fresh = [href for href in unknown if href not in beside and href[0] != "#"]
         room, cut, found_on = MAX_JOINED_CHARS, False, page.fingerprint if fresh else 0
         pause_at = time.perf_counter() + PAUSE_S
         for start in range(0, len(fresh), STEP):

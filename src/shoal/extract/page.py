@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import field
 from typing import Any
 
@@ -65,14 +65,12 @@ class Html:
         nodes = self.tree.css("a[href], area[href]")
         if len(nodes) > MAX_LINKS:
             self.cut["links"] = None
-        found = dict.fromkeys(
-            href
-            for node in nodes[:MAX_LINKS]
-            if (href := node.attrs["href"]) and not (skip_nofollow and _is_nofollow(node))
-        )
+        if skip_nofollow:
+            nodes = [node for node in nodes[:MAX_LINKS] if not _is_nofollow(node)]
+        found = dict.fromkeys([href for node in nodes[:MAX_LINKS] if (href := node.attrs["href"])])
         if canonical := self.canonical:
             found[canonical] = None
-        if sum(map(len, found)) > MAX_HREF_CHARS:  # else none is too long, nor are all
+        if len("".join(found)) > MAX_HREF_CHARS:  # else none is too long, nor are all
             return list(self._short(found))
         return list(found)
 
@@ -86,12 +84,17 @@ class Html:
             self.memory["canonical"] = href if href and len(href) <= MAX_HREF_CHARS else ""
         return self.memory["canonical"]
 
-    def metas(self, names: Iterable[str]) -> list[str]:
+    def metas(self, names: Collection[str]) -> list[str]:
         """The contents of `<meta>` elements of these names, wherever they stand: broken markup moves them about."""
-        nodes = self.tree.css(", ".join(f'meta[name="{name}" i][content]' for name in names))
-        if len(nodes) > MAX_METAS:
-            self.cut["metas"] = None
-        return [(node.attributes.get("content") or "")[:MAX_META_CHARS] for node in nodes[:MAX_METAS]]
+        heard: list[str] = []
+        for attributes in (node.attrs for node in self.tree.tags("meta")):
+            if (attributes.get("name") or "").lower() not in names or "content" not in attributes:
+                continue
+            if len(heard) == MAX_METAS:
+                self.cut["metas"] = None
+                break
+            heard.append((attributes["content"] or "")[:MAX_META_CHARS])
+        return heard
 
     def _short(self, hrefs: Iterable[str]) -> Iterator[str]:
         left = MAX_HREFS_CHARS

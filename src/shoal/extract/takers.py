@@ -67,7 +67,7 @@ def take_object(here: Any, page: Page, fields: Sequence[Field]) -> dict[str, Any
             found = True
         values[field.name] = value
     if found and missing:
-        page.allowance.incomplete[missing] += 1
+        _count(page.allowance.incomplete, missing)
         return None
     return values if found else None
 
@@ -294,7 +294,7 @@ def _maker(rule: Rule, place: str) -> Callable[[Any, Page], Any]:
             return page.allowance.fit_json(value)
         made = _typed(value, rule, page) if value != "" else None
         if made is None and value != "":
-            page.allowance.unconverted[place] += 1
+            _count(page.allowance.unconverted, place)
         return page.allowance.fit_json(made)
 
     return make
@@ -316,3 +316,7 @@ def _typed(value: Any, rule: Rule, page: Page) -> Any:
     if rule.type == "json":
         return read_json_text(page, value) if isinstance(value, str) else value
     return convert(value, rule.type, rule.locale, rule.format)
+
+
+def _count(names: dict[str, int], name: str) -> None:
+    names[name] = names.get(name, 0) + 1

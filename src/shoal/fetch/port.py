@@ -7,7 +7,7 @@ that can fail into a `FetchError` with a stable reason.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 from typing import Protocol
@@ -45,6 +45,8 @@ class Response:
     headers: tuple[tuple[bytes, bytes], ...]
     wire_body: bytes
     elapsed: timedelta
+    _type: str | None = field(default=None, init=False, repr=False, compare=False)
+    """What `content_type` has found: it is asked for several times a page."""
 
     def header(self, name: str) -> str | None:
         """The first header of this name."""
@@ -56,7 +58,9 @@ class Response:
 
     @property
     def content_type(self) -> str:
-        return (self.header("content-type") or "").strip()
+        if self._type is None:
+            object.__setattr__(self, "_type", (self.header("content-type") or "").strip())
+        return self._type or ""
 
     @property
     def media_type(self) -> str:

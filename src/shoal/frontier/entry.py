@@ -18,6 +18,7 @@ from shoal.core.url import Url
 
 _FLAG = {"http": "h", "https": "s"}
 _SCHEME = {"h": "http", "s": "https"}
+_LEVELS = {level.value: level for level in Level}
 RENDER = 3
 """The first level of requests for the browser."""
 
@@ -50,7 +51,7 @@ def decode(host: str, level: int, entry: str) -> Request:
     plain, _, found_on = entry[1:slash].partition(MARK)
     numbers = plain.split(",")
     render = level >= RENDER
-    priority = Level(level - RENDER * render)
+    priority = _LEVELS[level - RENDER * render]
     if len(numbers) == 1:
         return Request(url, int(numbers[0]), priority, 0, 0, 0, render, callback, meta, read_found_on(found_on))
     depth, attempt, hops, losses = map(int, numbers)

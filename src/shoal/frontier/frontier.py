@@ -48,7 +48,6 @@ from shoal.frontier.wire import (
     COUNTERS,
     Glance,
     Triple,
-    block,
     dead_letter,
     in_calls,
     limits_of,
@@ -56,6 +55,7 @@ from shoal.frontier.wire import (
     read_batch,
     read_glance,
     read_reports,
+    settle_calls,
     state_of,
     submitted,
     triple,
@@ -332,7 +332,7 @@ class Frontier:
     def settle(self, settlements: Sequence[Settlement], sent: Mapping[str, Sent] | None = None) -> SettleReport:
         """Bring leases to their end; `sent` tells of their jobs where the links of these pages went."""
         del sent
-        calls = in_calls([block(settlement, self._tag) for settlement in settlements], SETTLE_AT_ONCE)
+        calls = settle_calls(settlements, self._tag, SETTLE_AT_ONCE)
         return read_reports(self._scripts.call("settle", args) for args in calls)
 
     def renew(self, groups: Iterable[int], lease_for: timedelta) -> frozenset[int]:

@@ -102,8 +102,29 @@ def _with_level(request: Request) -> str:
     return f"{digit(request.level, request.render)}{encode(request)}"
 
 
-def block(settlement: Settlement, tag: Tag = WHOLE) -> tuple[Arg, ...]:
-    """A settlement for `settle`."""
+def settle_calls(settlements: Sequence[Settlement], tag: Tag, most: int) -> Iterator[list[Arg]]:
+    """Settlements for `settle`, so many a call at the most; those that have little to say, most of them, come first."""
+    for start in range(0, len(settlements), most):
+        short, long = list[Arg](), list[Arg]()
+        for each in settlements[start : start + most]:
+            if _is_plainly_done(each):
+                lease = each.lease
+                short += (tag.inner(lease.group), lease.index, ms(each.latency), each.received)
+            else:
+                long += _block(each, tag)
+        yield [len(short) // 4, *short, *long]
+
+
+def _is_plainly_done(settlement: Settlement) -> bool:
+    return (
+        settlement.outcome is Outcome.DONE
+        and settlement.counts
+        and not (settlement.reason or settlement.hold_host or settlement.saved or settlement.unasked)
+        and settlement.lease.mark is not Mark.PROBE
+    )
+
+
+def _block(settlement: Settlement, tag: Tag) -> tuple[Arg, ...]:
     lease, outcome, entry = settlement.lease, settlement.outcome.value, ""
     if settlement.outcome is Outcome.RETRY:
         outcome = outcome if settlement.counts else LATER

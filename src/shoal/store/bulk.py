@@ -1,4 +1,7 @@
-"""Many rows of a table in one call: to SQLite one by one, which is what it is fastest at, to PostgreSQL as one text.
+"""Many rows of a table in one call: to SQLite as one long statement, to PostgreSQL as one text.
+
+SQLite's driver lets go of Python's lock for each statement, and waits to have it back: with a statement for each row, a
+batch beside a busy event loop takes five times as long as alone, and both lose time whenever they hand over.
 
 PostgreSQL reads the text, a list of objects, as a table. That is one statement and one trip for a batch, it leaves
 nothing behind on the connection, and what happens to a row whose key is there is said as in any other insert: measured
@@ -9,17 +12,22 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from operator import itemgetter
+from typing import Any
 
 import orjson
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from shoal.errors import RowRefused
-from shoal.store.upsert import upsert
 
 AT_ONCE = 1_000
 """Rows of one statement."""
+TOGETHER = (8, 32, 128)
+"""Rows that a statement of SQLite can have. Each length is a statement that is kept, the longest of half a megabyte."""
+MOST_TOGETHER = 1 << 20
+"""Characters or bytes of their long column, unless one row has more: the driver keeps them until it gets the next."""
 MOST_CHARS = 16_000_000
 """And its text, unless one row is longer."""
 _REFUSED = "the database does not take this row: "
@@ -30,21 +38,47 @@ Values = Mapping[str, object]
 class Bulk:
     """Inserts rows that have all columns but the id; with a `key`, rows that are there are replaced."""
 
-    def __init__(self, dialect: str, table: sa.Table, key: tuple[str, ...] = ()) -> None:
-        self._table, self._key = table, key
-        self._is_text = dialect == "postgresql"
-        self._statement = _from_text(table, key) if self._is_text else _one_by_one(dialect, table, key)
-        self._in_order = itemgetter(*(column.name for column in table.c if column.name != "id"))
+    def __init__(self, dialect: str, table: sa.Table, key: tuple[str, ...] = (), *, long: str = "") -> None:
+        """`long`: the column that can be a million characters."""
+        self._key, self._is_text = key, dialect == "postgresql"
+        columns = [column for column in table.c if column.name != "id"]
+        self._width = len(columns)
+        self._from_text = _insert(table, key, _text_read(columns)) if self._is_text else ""
+        lengths = () if self._is_text else TOGETHER
+        self._from_values = {most: _insert(table, key, _values_read(columns, most)) for most in lengths}
+        names = [column.name for column in columns]
+        self._in_order = itemgetter(*names)
+        self._long = names.index(long) if long else None
         self._binary = tuple(column.name for column in table.c if isinstance(column.type, sa.LargeBinary))
 
     def write(self, connection: Connection, rows: Sequence[Values]) -> None:
         """In this order; of rows with the same key the last one counts."""
         if not self._is_text:
-            connection.exec_driver_sql(self._statement, list(map(self._in_order, rows)))
+            self.write_values(connection, list(map(self._in_order, rows)))
             return
         unique = list({tuple(row[name] for name in self._key): row for row in rows}.values()) if self._key else rows
         for text in self._texts(unique):
-            connection.exec_driver_sql(self._statement, (text,))
+            connection.exec_driver_sql(self._from_text, (text,))
+
+    def write_values(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
+        """Into SQLite: rows that are values in the order of the columns."""
+        for part in self._parts(rows):
+            most = next(most for most in TOGETHER if most >= len(part))
+            values = list(chain.from_iterable(part))
+            values += repeat(None, most * self._width - len(values))
+            connection.exec_driver_sql(self._from_values[most], (*values, len(part)))
+
+    def _parts(self, rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Sequence[Any]]]:
+        """Each for one statement."""
+        start = size = 0
+        for at, row in enumerate(rows):
+            more = 0 if self._long is None else len(row[self._long])
+            if at > start and (at - start == TOGETHER[-1] or size + more > MOST_TOGETHER):
+                yield rows[start:at]
+                start, size = at, 0
+            size += more
+        if rows:
+            yield rows[start:]
 
     def _texts(self, rows: Sequence[Values]) -> Iterator[str]:
         """Each for one statement: PostgreSQL takes a gigabyte at most, and needs several times as much for it."""
@@ -74,25 +108,26 @@ class Bulk:
         return text
 
 
-def _one_by_one(dialect: str, table: sa.Table, key: tuple[str, ...]) -> str:
-    """For the driver itself, with a row's values in their order: the library would look at each value of each row."""
-    from sqlalchemy.dialects import sqlite
-
-    insert = upsert(dialect, table, key) if key else sa.insert(table)
+def _insert(table: sa.Table, key: tuple[str, ...], source: str) -> str:
+    """For the driver itself: the library would look at each value of each row."""
     columns = [column.name for column in table.c if column.name != "id"]
-    return str(insert.compile(dialect=sqlite.dialect(), column_keys=columns))
-
-
-def _from_text(table: sa.Table, key: tuple[str, ...]) -> str:
-    columns = [column for column in table.c if column.name != "id"]
-    listed = ", ".join(column.name for column in columns)
-    read = ", ".join(_read(column) for column in columns)
-    typed = ", ".join(f"{column.name} {_type(column)}" for column in columns)
-    statement = f"INSERT INTO {table.name} ({listed}) SELECT {read} FROM json_to_recordset(%s::json) AS given({typed})"
+    statement = f"INSERT INTO {table.name} ({', '.join(columns)}) {source}"
     if not key:
         return statement
-    changed = ", ".join(f"{column.name} = excluded.{column.name}" for column in columns if column.name not in key)
+    changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
     return f"{statement} ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changed}"
+
+
+def _values_read(columns: Sequence[sa.Column[object]], most: int) -> str:
+    """Values of so many rows, and then how many there are."""
+    row = f"({', '.join('?' * len(columns))})"
+    return f"SELECT * FROM (VALUES {', '.join([row] * most)}) WHERE true LIMIT ?"
+
+
+def _text_read(columns: Sequence[sa.Column[object]]) -> str:
+    read = ", ".join(_read(column) for column in columns)
+    typed = ", ".join(f"{column.name} {_type(column)}" for column in columns)
+    return f"SELECT {read} FROM json_to_recordset(%s::json) AS given({typed})"
 
 
 def _read(column: sa.Column[object]) -> str:

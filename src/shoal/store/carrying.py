@@ -29,7 +29,7 @@ class Carrier:
     def __init__(self, dialect: str) -> None:
         self._listed: Callable[[Sequence[int]], object] = list if dialect == "postgresql" else orjson.dumps
         self._copies = (*_copying(dialect, items), *_copying(dialect, quarantine, "reasons"))
-        self._put_outlinks = Bulk(dialect, outlinks, ("job", "fingerprint"))
+        self._put_outlinks = Bulk(dialect, outlinks, ("job", "fingerprint"), long="found")
         self._put_loan = insert_new(dialect, borrowed)
 
     def write(self, connection: Connection, recrawled: Recrawled) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
 
 import sqlalchemy as sa
 import structlog
@@ -50,6 +54,7 @@ def open_database(url: str, *, durable: bool = False, before_upgrade: BeforeUpgr
         if durable:
             event.listen(engine, "connect", _wait_for_the_disk)
     try:
+        _open_first(engine)
         with engine.connect() as connection:
             found = revision_of(connection)
             usable = found == HEAD or is_usable(connection, found)
@@ -105,12 +110,41 @@ def _postgresql(url: sa.URL, pool: Mapping[str, int]) -> Engine:
     return engine
 
 
+def _open_first(engine: Engine) -> None:
+    """A new file is made by one process at a time: of two that give it its journal at once, one is refused at once."""
+    if engine.dialect.name != "sqlite" or _has_journal(engine):
+        return
+    with file_to_oneself(engine), engine.connect():
+        pass
+
+
+def _has_journal(engine: Engine) -> bool:
+    """Asked by a connection that changes nothing."""
+    arguments, options = engine.dialect.create_connect_args(engine.url)
+    connection = cast(sqlite3.Connection, engine.dialect.connect(*arguments, **options))
+    try:
+        return connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    finally:
+        connection.close()
+
+
+@contextmanager
+def file_to_oneself(engine: Engine) -> Generator[None]:
+    """Two commands that start at once on a new folder must not both create the tables."""
+    if engine.dialect.name != "sqlite" or engine.url.database in (None, "", ":memory:"):
+        yield
+        return
+    with Path(f"{engine.url.database}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     cursor = connection.cursor()
     for pragma in (
+        f"busy_timeout={BUSY_TIMEOUT_MS}",
         "journal_mode=WAL",
         "synchronous=NORMAL",
-        f"busy_timeout={BUSY_TIMEOUT_MS}",
         f"cache_size=-{CACHE_KB}",
     ):
         cursor.execute(f"PRAGMA {pragma}")

@@ -70,8 +70,8 @@ class ItemWriter:
     """Writes items of whole pages, within a transaction of the caller's."""
 
     def __init__(self, dialect: str) -> None:
-        self._put_items = Bulk(dialect, items, KEY)
-        self._put_quarantined = Bulk(dialect, quarantine, KEY)
+        self._put_items = Bulk(dialect, items, KEY, long="data")
+        self._put_quarantined = Bulk(dialect, quarantine, KEY, long="data")
         self._cut_items, self._cut_quarantine = _cut(dialect, items), _cut(dialect, quarantine)
         self._listed: Callable[[Sequence[int]], object] = list if dialect == "postgresql" else orjson.dumps
 

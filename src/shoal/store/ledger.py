@@ -30,8 +30,6 @@ SHOWN_HOURS = 24 * 31
 _LOOKED_AT = 100
 """Entries at the old end among which one must be too old before anything is removed."""
 _COLUMNS = tuple(str(column.name) for column in ledger.c if column.name != "id")
-_INSERT = f"INSERT INTO ledger ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
-"""For SQLite's driver itself: this is done for every page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,7 @@ class Ledger:
     def write(self, connection: Connection, asks: Sequence[Ask]) -> None:
         """Add entries, within somebody's transaction."""
         if connection.dialect.name == "sqlite":
-            connection.exec_driver_sql(_INSERT, [_values(ask) for ask in asks])
+            self._put.write_values(connection, [_values(ask) for ask in asks])  # this is done for every page
         else:
             self._put.write(connection, [dict(zip(_COLUMNS, _values(ask), strict=True)) for ask in asks])
 

@@ -6,18 +6,15 @@ and writes them anew when it is asked to.
 
 from __future__ import annotations
 
-import fcntl
 import secrets
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from shoal import __version__
-from shoal.store.database import revision_of
+from shoal.store.database import file_to_oneself, revision_of
 from shoal.store.tables import database_name, schema_log
 
 TABLES = Path(__file__).with_name("new.sql")
@@ -48,14 +45,3 @@ def _make(connection: Connection, revision: str) -> None:
     now_ms = time.time_ns() // 1_000_000
     word = {"revision": revision, "works_from": WORKS_FROM, "version": __version__, "at_ms": now_ms}
     connection.execute(sa.insert(schema_log).values(word))
-
-
-@contextmanager
-def file_to_oneself(engine: Engine) -> Generator[None]:
-    """Two commands that start at once on a new folder must not both create the tables."""
-    if engine.dialect.name != "sqlite" or engine.url.database in (None, "", ":memory:"):
-        yield
-        return
-    with Path(f"{engine.url.database}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

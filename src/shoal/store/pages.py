@@ -47,7 +47,7 @@ class PageStore:
         self._dialect = dialect = engine.dialect.name
         self._put_pages = Bulk(dialect, pages, ("job", "fingerprint"))
         self._put_dead = Bulk(dialect, dead_letters, ("job", "fingerprint"))
-        self._put_links = Bulk(dialect, links)
+        self._put_links = Bulk(dialect, links, long="urls")
         self._items = ItemWriter(dialect)
         self._ledger = Ledger(engine)
         self._carrier = Carrier(dialect)

@@ -21,8 +21,7 @@ from sqlalchemy.exc import OperationalError
 
 from shoal import __version__
 from shoal.errors import InputError, StoreUnavailable
-from shoal.store.database import HEAD, not_known, revision_of, shown, word_of
-from shoal.store.new_file import file_to_oneself
+from shoal.store.database import HEAD, file_to_oneself, not_known, revision_of, shown, word_of
 from shoal.store.tables import schema_log
 
 MIGRATION_LOCK = 5_440_015

@@ -24,6 +24,8 @@ FEW_VISITS = 32
 SHORT_WAIT_S = 0.005
 """With few visits under way there is little company to come, and hosts at their cap wait for the settlement."""
 BATCH_SIZE = 64
+BATCH_MOST = 128
+"""Results of one batch: so many rows SQLite takes in one statement."""
 SHORTEST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 5.0
 _GIVEN_UP = frozenset({"internal_error", "row_refused"})
@@ -51,7 +53,7 @@ class Deliverer:
             await self._desk.results_come()
             if len(self._desk.results) < BATCH_SIZE and self._desk.visits and not self._desk.draining:
                 await asyncio.sleep(BATCH_WAIT_S if len(self._desk.visits) > FEW_VISITS else SHORT_WAIT_S)
-            await self._deliver(self._desk.take_results())
+            await self._deliver(self._desk.take_results(BATCH_MOST))
             self._desk.delivered()
 
     def log_jobs(self) -> None:

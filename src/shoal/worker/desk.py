@@ -38,10 +38,11 @@ class Desk:
         """Until there is something to deliver."""
         await self._results_wait.wait()
 
-    def take_results(self) -> list[Result]:
-        """All that is to be delivered now."""
-        self._results_wait.clear()
-        self.delivering, self.results = self.results, []
+    def take_results(self, most: int) -> list[Result]:
+        """What is to be delivered now."""
+        self.delivering, self.results = self.results[:most], self.results[most:]
+        if not self.results:
+            self._results_wait.clear()
         return self.delivering
 
     def delivered(self) -> None:

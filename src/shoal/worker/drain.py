@@ -108,7 +108,7 @@ class Drain:
 
     def _unstarted(self) -> list[asyncio.Task[None]]:
         flights = self._tools.flights
-        return [visit for visit in self._desk.visits if flights and not flights.has(visit)]
+        return [visit for visit, lease in self._desk.visits.items() if flights and not flights.has(lease)]
 
     async def _interrupt(self, visits: Iterable[asyncio.Task[None]]) -> None:
         """End these visits and let others have their requests at once."""

@@ -6,17 +6,19 @@ of a visit fetches for it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from contextvars import ContextVar
 
+from shoal.core.model import Lease
 from shoal.core.proxies import Proxy
 from shoal.core.url import Url
 from shoal.errors import FetchError
 from shoal.fetch.port import Client, FetchLimits, Response
 from shoal.render.port import Order, Rendered, Renderer, RenderLoad
 
-_VISIT: ContextVar[asyncio.Task[None] | None] = ContextVar("visit", default=None)
+Visit = tuple[int, int]
+"""Group and index of its lease."""
+_VISIT: ContextVar[Visit | None] = ContextVar("visit", default=None)
 
 
 class Flights:
@@ -25,20 +27,20 @@ class Flights:
     def __init__(self, client: Client, renderer: Renderer | None = None) -> None:
         self._client = client
         self._renderer = renderer
-        self._flying: dict[asyncio.Task[None] | None, int] = {}
+        self._flying: dict[Visit | None, int] = {}
 
     @property
     def load(self) -> RenderLoad:
         """What is in browsers now."""
         return self._renderer.load if self._renderer else RenderLoad()
 
-    def board(self) -> None:
-        """The task that runs now is a visit."""
-        _VISIT.set(asyncio.current_task())
+    def board(self, lease: Lease) -> None:
+        """The task that runs now is the visit of this lease."""
+        _VISIT.set((lease.group, lease.index))
 
-    def has(self, visit: asyncio.Task[None]) -> bool:
-        """Is a fetch under way for this visit?"""
-        return visit in self._flying
+    def has(self, lease: Lease) -> bool:
+        """Is a fetch under way for its visit?"""
+        return (lease.group, lease.index) in self._flying
 
     async def fetch(
         self,
@@ -78,12 +80,12 @@ class Flights:
         finally:
             await self._client.close()
 
-    def _depart(self) -> asyncio.Task[None] | None:
+    def _depart(self) -> Visit | None:
         visit = _VISIT.get()
         self._flying[visit] = self._flying.get(visit, 0) + 1
         return visit
 
-    def _arrive(self, visit: asyncio.Task[None] | None) -> None:
+    def _arrive(self, visit: Visit | None) -> None:
         left = self._flying[visit] - 1
         if left:
             self._flying[visit] = left

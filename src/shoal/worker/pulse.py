@@ -39,7 +39,7 @@ from shoal.worker.doorbell import Doorbell
 from shoal.worker.marks import Deeds
 from shoal.worker.memory import resident_mb
 from shoal.worker.pace import Pace
-from shoal.worker.supervisor import Life
+from shoal.worker.supervisor import HUNG, STALLED, Life
 from shoal.worker.watchdog import Watchdog
 
 log = structlog.get_logger()
@@ -75,7 +75,7 @@ class Pulse:
     """A thread of the main process, from the moment when the worker is ready."""
 
     def __init__(
-        self, settings: Settings, app: Celery, life: Life, pool: Pool, door: Door, give_up: Callable[[], object]
+        self, settings: Settings, app: Celery, life: Life, pool: Pool, door: Door, give_up: Callable[[int], object]
     ) -> None:
         self._settings = settings
         self._app = app
@@ -85,7 +85,7 @@ class Pulse:
         """Messages that the frontier does not know of yet, by reason."""
         self._give_up = give_up
         self._watchdog = Watchdog(settings.stall_seconds)
-        self._hung_s = settings.lease_seconds + settings.grace_seconds
+        self._hung_s = settings.hung_seconds
         self._to_count = [life.restarted] if life.restarted else []
         """Restarts that the frontier does not know of yet."""
         self._frontier = frontier_place(settings).frontier()
@@ -171,7 +171,7 @@ class Pulse:
         waited_s = self._watchdog.look(worker_state.total_count[SLICE_TASK])
         if waited_s is not None and not self._resting.is_set():
             log.error("worker_stalled", queue=queue, waited_s=round(waited_s, 1), rings=waiting)
-            self._give_up()
+            self._give_up(STALLED)
 
     def _waiting(self, queue: str) -> int:
         """Rings that lie in the queue; asked over a new connection, for an old one may be dead."""
@@ -187,6 +187,8 @@ class Pulse:
         """A process that is stuck has lost its leases to others by now, and will not come back by itself."""
         for pid in self._pool.silent(self._hung_s):
             log.error("process_hung", pid=pid, silent_s=self._hung_s)
+            if pid == os.getpid():  # there is no pool
+                self._give_up(HUNG)
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
                 self._to_count.append("hung")

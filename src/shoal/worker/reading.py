@@ -13,7 +13,7 @@ from shoal.core.noise import NOTHING_SAID
 from shoal.core.redact import without_secrets
 from shoal.core.reuse import read_validators
 from shoal.core.sitemaps import is_guess
-from shoal.core.url import Base, Url
+from shoal.core.url import Base, Url, fingerprint
 from shoal.errors import FetchError
 from shoal.extract.directives import Directives
 from shoal.extract.findings import NOTHING, Findings, Wanted
@@ -204,11 +204,11 @@ def read_redirect(context: JobContext, lease: Lease, response: Response, locatio
 
 def _row(context: JobContext, lease: Lease, response: Response, size: int, charset: str) -> PageRow:
     request, at_ms = lease.request, now_ms()
-    validators = read_validators(response.headers)
+    validators, url = read_validators(response.headers), str(request.url)
     return PageRow(
         job=lease.job,
-        fingerprint=request.url.fingerprint,
-        url=str(request.url),
+        fingerprint=fingerprint(url),
+        url=url,
         host=request.url.host,
         status=response.status,
         depth=request.depth,

@@ -55,6 +55,8 @@ class Result:
     def found(self) -> list[FoundLinks]:
         """Links that could not be found again, should the frontier lose them: no body is kept, or scripts made it."""
         page = self.page
+        if not self.candidates:
+            return []
         rendered = page is not None and page.engine == "browser"
         kept = self.exchange or (self.carried and page and page.archive)
         if self.stored or (kept and not rendered) or (page is not None and page.redirect):
@@ -63,7 +65,8 @@ class Result:
         for candidate in self.candidates:
             if isinstance(candidate, Request):
                 links.setdefault(candidate.depth, []).append(line_of(candidate))
-        job, fingerprint = self.settlement.lease.job, self.settlement.lease.request.url.fingerprint
+        job = self.settlement.lease.job
+        fingerprint = page.fingerprint if page else self.settlement.lease.request.url.fingerprint
         return [FoundLinks(job, depth, tuple(urls), fingerprint) for depth, urls in links.items()]
 
 

@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from types import FrameType
 
@@ -86,9 +86,18 @@ class Runtime:
     """The tools of one process."""
 
     def __init__(
-        self, settings: Settings, platform: Platform, bell: Doorbell, lifeline: Lifeline, mark: Mark | None = None
+        self,
+        settings: Settings,
+        platform: Platform,
+        bell: Doorbell,
+        lifeline: Lifeline,
+        mark: Mark | None = None,
+        *,
+        alone: bool = False,
     ) -> None:
         self._settings = settings
+        self._alone = alone
+        """Is this the main process? There Celery's handler of SIGTERM raises nothing, and cuts the lifeline."""
         self._mark = mark or Marks(1).of(0)
         self._bell = bell
         self._platform = platform
@@ -108,7 +117,7 @@ class Runtime:
         try:
             frontier.answer_ring(queue)
             frontier.crew.count_slice()
-            with termination_waits() as asked:
+            with nullcontext(Termination()) if self._alone else termination_waits() as asked:
                 report = self._loop.run_until_complete(self._run(asked))
             if report.work_remains:
                 self._bell.ring_due(self._settings.lease_queues)

@@ -23,7 +23,8 @@ def serve(settings: Settings, log_level: str = "info", become: Callable[[Handove
     def tell(worker: str, code: int, pause_s: float) -> None:
         _tell(settings, log_level, worker, code, pause_s)
 
-    return Supervisor(settings.grace_seconds, tell, speaks=settings.parent is None, become=become).run(
+    grace_s, speaks = settings.grace_seconds, settings.parent is None
+    return Supervisor(grace_s, settings.hung_seconds, tell, speaks=speaks, become=become).run(
         lambda life: _work(settings, log_level, life)
     )
 
@@ -41,7 +42,7 @@ def supervise(before: Handover) -> int:
 
     if not before.speaks:
         die_with_parent(os.getppid())  # once more: some systems forget it with the program
-    return Supervisor(before.grace_s, tell, speaks=bool(before.speaks), before=before).run(work)
+    return Supervisor(before.grace_s, before.hung_s, tell, speaks=bool(before.speaks), before=before).run(work)
 
 
 def _settings() -> Settings:

@@ -207,8 +207,8 @@ class Slice:
             raise
         self._desk.arriving = ()
         for lease in batch.leases:
-            key = lease.job, lease.request.url.fingerprint
-            self._start(lease, stored.get(key) if stored else None, earlier.get(key) if earlier else None)
+            key = (lease.job, lease.request.url.fingerprint) if stored or earlier else ("", 0)
+            self._start(lease, stored.get(key), earlier.get(key))
 
     async def _reap(self) -> None:
         returned, ended = await self._tools.in_thread(self._tools.frontier.reap)
@@ -253,7 +253,7 @@ class Slice:
 
     async def _visit(self, lease: Lease, stored: StoredPage | None, earlier: EarlierPage | None) -> None:
         if self._tools.flights:
-            self._tools.flights.board()
+            self._tools.flights.board(lease)
         context = self._contexts.get(lease.job)
         name_visit(lease.job, lease.request.url.host, context.request_id if context else "")
         if stored and context:
@@ -306,8 +306,10 @@ class Slice:
 
 
 def _log_trouble(result: Result) -> None:
-    settlement, url = result.settlement, str(result.settlement.lease.request.url)
-    names = {"url": url, "reason": settlement.reason}
+    settlement = result.settlement
+    if settlement.outcome is Outcome.DONE:
+        return
+    names = {"url": str(settlement.lease.request.url), "reason": settlement.reason}
     if result.letter:
         log.info("request_given_up", outcome=settlement.outcome.value, attempts=result.letter.attempts, **names)
     elif settlement.outcome is Outcome.RETRY:

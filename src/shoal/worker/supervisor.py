@@ -5,6 +5,10 @@ raises goes the way that it would go without a supervisor. It leads a process gr
 or a `timeout` for the whole group reaches the supervisor alone, which passes it on in order. When its supervisor is
 killed, the group goes at once; when the Celery process dies alone, its pool may bring its fetches to an end.
 
+From the moment when it takes work, the Celery process tells its supervisor each second that it lives. One that says
+nothing for longer than its leases last is stuck, with all of its threads, and is killed: a pool's processes have the
+main process to notice that, but the main process, which in a worker without a pool does the work, has nobody else.
+
 Where something large is loaded already, as when the worker is a fork of a command, the Celery process has that at once.
 The supervisor would keep it in memory and use none: it becomes a small program, and the fork stays its child.
 """
@@ -28,11 +32,17 @@ from shoal.worker.group import Group
 POLL_S = 0.05
 PATIENCE_S = 10.0
 """Beyond the grace period, for a worker that was told to stop."""
+SIGN_S = 1.0
+"""Between two signs of life."""
+LOOK_S = 0.2
+"""A supervisor that has not looked for longer was frozen itself, perhaps together with its worker: so much counts."""
 STALLED = 75
 """Exit code of a Celery process that takes no work although there is some."""
 RECYCLED = 76
 """Exit code of a Celery process that has become too large, and ends between two slices."""
-_WHY = {STALLED: "stalled", RECYCLED: "recycled"}
+HUNG = 77
+"""Exit code of a Celery process that works itself, and whose loop is stuck."""
+_WHY = {STALLED: "stalled", RECYCLED: "recycled", HUNG: "hung"}
 MAX_FALSE_STARTS = 3
 """A worker that was never ready and is killed so many times in a row will not live."""
 STOPPING = b"stopping: what is under way may end (Ctrl-C again to stop at once)\n"
@@ -50,12 +60,19 @@ class Life:
     """The worker's name, in the fleet and in log lines: that of its supervisor, which stays the same over restarts."""
     restarted: str = ""
     """Why the one before it ended: died, stalled; empty for the first."""
-    _ready: int = -1
+    _signs: int = -1
 
     def ready(self) -> None:
-        """It takes work from now on."""
-        with suppress(OSError):
-            os.write(self._ready, b"1")
+        """It takes work from now on, and shows that it lives."""
+        import threading  # here: the supervisor has no use for it
+
+        threading.Thread(target=self._show, name="signs", daemon=True).start()
+
+    def _show(self) -> None:
+        with suppress(OSError):  # nobody looks any more
+            while True:
+                os.write(self._signs, b"1")
+                time.sleep(SIGN_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +82,10 @@ class Handover:
     worker: str
     celery: int
     """The Celery process, which lives."""
-    ready_read: int
-    ready_write: int
+    signs_read: int
+    signs_write: int
     grace_s: float
+    hung_s: float
     speaks: int
     """To a person at a terminal?"""
 
@@ -78,8 +96,8 @@ class Handover:
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Handover:
-        worker, celery, ready_read, ready_write, grace_s, speaks = words
-        return cls(worker, int(celery), int(ready_read), int(ready_write), float(grace_s), int(speaks))
+        worker, celery, signs_read, signs_write, grace_s, hung_s, speaks = words
+        return cls(worker, int(celery), int(signs_read), int(signs_write), float(grace_s), float(hung_s), int(speaks))
 
 
 def flush_streams() -> None:
@@ -103,6 +121,7 @@ class Supervisor:
     def __init__(
         self,
         grace_s: float,
+        hung_s: float,
         tell: Callable[[str, int, float], None],
         *,
         speaks: bool = False,
@@ -117,13 +136,18 @@ class Supervisor:
         self._become = become
         """The program that it is to be as soon as the Celery process lives; returns when that is not possible."""
         self._grace_s = grace_s
+        self._hung_s = hung_s
+        """A worker that has shown no life for so long is killed."""
         self._patience_s = grace_s + PATIENCE_S
         self._tell = tell
         """(name, exit code, pause) of a worker that is started again: for the log."""
         self._pauses = Pauses()
-        self._ready_read, self._ready_write = (before.ready_read, before.ready_write) if before else os.pipe()
-        os.set_blocking(self._ready_read, False)
+        self._signs_read, self._signs_write = (before.signs_read, before.signs_write) if before else os.pipe()
+        os.set_blocking(self._signs_read, False)
         self._was_ready = False
+        self._looked_at = 0.0
+        self._silent_s: float | None = None
+        """For so long the Celery process has not shown that it lives; None before it is ready."""
         self._group: Group | None = None
         """The Celery process and its pool; None between two lives."""
         self._is_child = False
@@ -149,7 +173,7 @@ class Supervisor:
                 final = self._final(code)
                 if final is not None:
                     return final
-                restarted = _WHY.get(code, "died")
+                restarted = "hung" if self._is_hung() else _WHY.get(code, "died")
                 if code != RECYCLED:
                     self._rest(code, self._pauses.after(time.monotonic() - started))
         finally:
@@ -174,7 +198,7 @@ class Supervisor:
             self._put_back()
             signal.signal(END_GROUP, _end_group)
             die_with_parent(supervisor, END_GROUP)
-            return Life(self._worker, restarted, self._ready_write)
+            return Life(self._worker, restarted, self._signs_write)
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
@@ -195,10 +219,10 @@ class Supervisor:
         try:
             become, self._become = self._become, None
             if not self._asked:
-                for file in (self._ready_read, self._ready_write):
+                pipe = self._signs_read, self._signs_write
+                for file in pipe:
                     os.set_inheritable(file, True)
-                pipe = self._ready_read, self._ready_write
-                become(Handover(self._worker, group.leader, *pipe, self._grace_s, int(self._speaks)))
+                become(Handover(self._worker, group.leader, *pipe, self._grace_s, self._hung_s, int(self._speaks)))
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
@@ -206,20 +230,33 @@ class Supervisor:
         """Until it has ended: its exit code, negative for a signal."""
         if self._asked:  # while it was being started
             group.tell(signal.SIGTERM)
+        self._silent_s = None
         while (code := group.ended()) is None:
+            self._look_for_signs()
             if time.monotonic() > self._deadline:
                 self._harder = self._harder or signal.SIGKILL
+                group.kill()
+            elif self._is_hung():
                 group.kill()
             self._bury()
             time.sleep(POLL_S)
         self._remains.append((group, time.monotonic() + self._patience_s))
         self._group = None
-        self._look_if_ready()
+        if not self._is_hung():
+            self._look_for_signs()
         return code
 
-    def _look_if_ready(self) -> None:
+    def _look_for_signs(self) -> None:
+        now = time.monotonic()
+        if self._silent_s is not None:
+            self._silent_s += min(now - self._looked_at, LOOK_S)
+        self._looked_at = now
         with suppress(BlockingIOError):
-            self._was_ready = bool(os.read(self._ready_read, 1024)) or self._was_ready
+            while os.read(self._signs_read, 1024):
+                self._silent_s, self._was_ready = 0.0, True
+
+    def _is_hung(self) -> bool:
+        return self._silent_s is not None and self._silent_s > self._hung_s
 
     def _final(self, code: int) -> int | None:
         """The exit code, unless it is to be started again."""

@@ -50,7 +50,7 @@ from shoal.worker.marks import Deeds, Mark, Marks
 from shoal.worker.memory import own_mb
 from shoal.worker.pulse import Pool, Pulse
 from shoal.worker.runtime import Lifeline, Runtime
-from shoal.worker.supervisor import RECYCLED, STALLED, Life
+from shoal.worker.supervisor import RECYCLED, Life
 from shoal.worker.threads import take_turns_often
 from shoal.worker.ticks import House, OwnHouse, Ticks
 
@@ -151,12 +151,10 @@ class Worker:
             if self._runtime is None:
                 platform = self._open()
                 bell = Doorbell(self._app, platform.frontier)
-                self._runtime = Runtime(self._settings, platform, bell, self._lifeline, self._mark)
+                self._runtime = Runtime(self._settings, platform, bell, self._lifeline, self._mark, alone=self._alone)
             report = self._runtime.answer(queue)
             log.info("slice_done", queue=queue, **asdict(report))
-            if self._alone and own_mb() > self._settings.recycle_megabytes:
-                log.info("worker_recycled", megabytes=own_mb())
-                worker_state.should_stop = RECYCLED
+            self._recycle_if_large()
             return report.told
 
     def _parts(self, request: Any, queue: str) -> str:
@@ -165,7 +163,14 @@ class Worker:
             bell = Doorbell(self._app, platform.frontier)
             report = Extracting(platform, bell, self._lifeline, self._mark).answer(queue)
             log.info("shift_done", queue=queue, **asdict(report))
+            self._recycle_if_large()
             return f"{report.pages} pages"
+
+    def _recycle_if_large(self) -> None:
+        """Celery does so for the processes of a pool."""
+        if self._alone and own_mb() > self._settings.recycle_megabytes:
+            log.info("worker_recycled", megabytes=own_mb())
+            worker_state.should_stop = RECYCLED
 
     @property
     def _mark(self) -> Mark:
@@ -246,10 +251,10 @@ class Worker:
         flush_logs()
         os._exit(0)
 
-    def _give_up(self) -> None:
+    def _give_up(self, code: int) -> None:
         """The supervisor starts another one; the pool's processes bring their slices to an end, as when we die."""
         flush_logs()
-        os._exit(STALLED)
+        os._exit(code)
 
     def _on_logs(self, **_: Any) -> None:
         adopt_library_logs()

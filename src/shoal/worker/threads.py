@@ -22,7 +22,7 @@ async def in_thread(threads: ThreadPoolExecutor, call: Callable[[], T]) -> T:
 def take_turns_often() -> None:
     """From now on threads of this process hand over to each other more often than Python would have it.
 
-    A call of the database gives way at each of its rows. With Python's five milliseconds until it has its turn again, a
-    batch waits for the event loop for longer than the loop has work, and then the loop waits for the batch.
+    A call of the database gives way at each of its statements. With Python's five milliseconds until it has its turn
+    again, a batch waits for the event loop for longer than the loop has work, and then the loop waits for the batch.
     """
     sys.setswitchinterval(TURN_S)

@@ -54,20 +54,23 @@ def test_kill_9_of_the_owner_and_the_driver_leaves_no_process(browser_path: str)
 
 
 def test_the_next_start_reaps_what_a_dead_owner_left_with_its_profile(browser_path: str) -> None:
-    dead = subprocess.Popen([sys.executable, "-c", ""])
+    """He dies when his browser is there: other tests start browsers, too, and would end it on its way."""
+    dead = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     mark = f"{owner.MARK}{dead.pid}-{processes.born(dead.pid)}-{processes.namespace()}-1"
-    dead.wait()
     profile = Path(tempfile.mkdtemp(prefix="playwright_chromiumdev_profile-"))
     arguments = [f"{owner.PROFILE}{profile}", "--no-sandbox", "--remote-debugging-port=0", mark, "about:blank"]
     left = subprocess.Popen([browser_path, *arguments], stderr=subprocess.DEVNULL, start_new_session=True)
     try:
-        wait_until(lambda: len(psutil.Process(left.pid).children(recursive=True)) >= 3, within=SOON)
+        wait_until(lambda: len(psutil.Process(left.pid).children(recursive=True)) >= 3, within=SOON, poll_s=0.1)
         tree = psutil.Process(left.pid).children(recursive=True)
+        dead.kill()
+        dead.wait()
         _start_and_close(browser_path)
         left.wait(timeout=10)
         wait_until(lambda: not any(below.is_running() for below in tree), within=SOON)
-        assert not profile.exists()
+        wait_until(lambda: not profile.exists(), within=SOON)
     finally:
+        dead.kill()
         left.kill()
 
 

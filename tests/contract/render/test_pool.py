@@ -33,7 +33,8 @@ LIMITS = RenderLimits(at_once=4, look=timedelta(seconds=0.05))
 FOR_EVER = 600_000
 BURIED_S = 5.0
 """For whoever waits for the dead."""
-
+SERVERS = ("python", "valkey", "redis", "postgres", "beam", "erl", "epmd", "inet_gethost")
+"""How the names of processes begin that are no browsers: RabbitMQ starts such as late as it likes."""
 
 _others: set[psutil.Process] = set()
 """What runs below this process for other tests: brokers, databases."""
@@ -81,7 +82,7 @@ def _is_dead(process: psutil.Process) -> bool:
 
 def _is_of_the_tests(process: psutil.Process) -> bool:
     try:
-        return process in _others or any(name in process.name() for name in ("python", "valkey", "redis", "postgres"))
+        return process in _others or process.name().startswith(SERVERS)
     except psutil.NoSuchProcess:
         return True
 

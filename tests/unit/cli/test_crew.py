@@ -33,18 +33,49 @@ def settings(tmp_path: Path) -> Settings:
     return Settings.model_validate({"home": tmp_path})
 
 
+def _still(folder: Path) -> Path:
+    """A Python that finds this folder never gets beyond its start."""
+    (folder / "sitecustomize.py").write_text("import signal; signal.pause()")
+    return folder
+
+
 @pytest.fixture
 def crew(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Crew]:
     """Its worker never gets beyond the start of Python."""
-    (tmp_path / "sitecustomize.py").write_text("import signal; signal.pause()")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(_still(tmp_path)))
     made = Crew(settings, 1)
     yield made
     made.stop(within_s=0)
 
 
+def _worker() -> psutil.Process:
+    """A process that has just become this program has no words on its command line for a moment."""
+    wait_until(lambda: bool(_workers()))
+    (worker,) = _workers()
+    return worker
+
+
+def _workers() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "shoal.worker" in child.cmdline()]
+
+
+@pytest.mark.parametrize(
+    ("processes", "said", "pool"), [(1, {}, "solo"), (2, {}, None), (1, {"pool": "prefork"}, None)]
+)
+def test_one_process_needs_no_pool_unless_the_operator_wants_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int, said: dict[str, str], pool: str | None
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(_still(tmp_path)))
+    monkeypatch.delenv("SHOAL_POOL", raising=False)
+    crew = Crew(Settings.model_validate({"home": tmp_path, **said}), processes)
+    try:
+        assert _worker().environ().get("SHOAL_POOL") == pool
+    finally:
+        crew.stop(within_s=0)
+
+
 def _kill_the_worker() -> None:
-    (worker,) = [child for child in psutil.Process().children() if "shoal.worker" in child.cmdline()]
+    worker = _worker()
     os.kill(worker.pid, signal.SIGKILL)
     wait_until(lambda: worker.status() == psutil.STATUS_ZOMBIE)
 

@@ -146,10 +146,19 @@ def test_long_selectors_weigh_more_than_short_ones() -> None:
     assert not is_light(body, queries(fields))
 
 
+@pytest.mark.parametrize("attribute", [b" %x\xff", b' %x="\xff>"', b" \xc3\xa4%x", b" %x='\xe4'"])
+def test_no_byte_hides_attributes(attribute: bytes) -> None:
+    """Neither strays nor those of other alphabets."""
+    assert not is_light(b"<p>hi</p><a" + b"".join(attribute % number for number in range(8_000)) + b">x</a>")
+
+
+PARTS = [b"<p ", b"<BODY ", b">", b"='>'", b'= ">', b'"', b"'", b"/", b" = ", b"\xff", b'="\xff>"', b"\xc3\xa4"]
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
-    parts=st.lists(st.sampled_from([b"<p ", b"<BODY ", b">", b"='>'", b'= ">', b'"', b"'", b"/", b" = "]), max_size=6),
+    parts=st.lists(st.sampled_from(PARTS), max_size=6),
     rare=st.integers(1, 2_000),
 )
 def test_no_light_page_has_many_attributes_however_they_are_written(seed: int, parts: list[bytes], rare: int) -> None:
