@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 import pytest
@@ -13,7 +13,17 @@ from sqlalchemy.engine import Engine
 
 from shoal.errors import RowRefused
 from shoal.store.items import ItemRow
-from shoal.store.page_rows import DeadLetter, FoundLinks, Outlinks, PageRow, Recrawled
+from shoal.store.page_rows import (
+    USUAL_COLUMNS,
+    ArchiveRef,
+    Capture,
+    DeadLetter,
+    FoundLinks,
+    Outlinks,
+    PageRow,
+    Recrawled,
+    is_usual,
+)
 from shoal.store.pages import PageStore
 
 STRANGE = "\\u0000 \\ \"'%s :x {} \t\n\u2028 ü 漢字 🐟"
@@ -47,6 +57,34 @@ def test_a_batch_of_any_size_arrives_in_its_order(engine: Engine) -> None:
     rows = [_page((number * 7919) % 2_501) for number in range(2_501)]
     store.write(rows, [], [])
     assert [page.url for page in store.pages("job")] == [row.url for row in rows]
+
+
+FULL: dict[str, Any] = {
+    "redirect": "http://shop.example/r", "canonical": "http://shop.example/c", "archive": ArchiveRef("k", 5, 6),
+    "request_id": "r", "hops": 2, "received": 9, "engine": "browser", "notes": {"n": 1}, "callback": "detail",
+    "captures": (Capture("pdf", "application/pdf", 3, ArchiveRef("k", 7, 8)),), "meta": "{}", "content_hash": 1,
+    "simhash": 2, "duplicate_of": 3, "found_on": 4, "digest": 5, "etag": "e", "last_modified": "l", "checked_ms": 6,
+    "interval_ms": 7, "reused": "fresh", "unverified": 8, "body_hash": 9,
+}  # fmt: skip
+"""A value for all that most pages have nothing to say about."""
+
+
+def test_a_page_of_the_usual_kind_replaces_all_of_one_that_had_more(engine: Engine) -> None:
+    store = PageStore(engine)
+    full, usual = _page(1, **FULL), _page(1, canonical="http://shop.example/1", archive=ArchiveRef("k", 1, 2))
+    assert {each.name for each in fields(PageRow) if each.default is not MISSING} == FULL.keys()
+    assert (is_usual(full), is_usual(usual), is_usual(_page(2))) == (False, True, True)
+    for rows in ([full], [usual], [_page(1)], [full, _page(2)], [_page(2), usual]):
+        store.write(rows, [], [])
+        assert store.page("job", full.fingerprint) == next(row for row in rows if row.fingerprint == full.fingerprint)
+    assert store.page("job", _page(2).fingerprint) == _page(2)
+
+
+@pytest.mark.parametrize("name", [name for name in FULL if name not in (*USUAL_COLUMNS, "archive")])
+def test_whoever_has_more_to_say_of_a_page_says_it(engine: Engine, name: str) -> None:
+    row = _page(1, **{name: FULL[name]})
+    PageStore(engine).write([row], [], [])
+    assert PageStore(engine).page("job", row.fingerprint) == row
 
 
 @pytest.mark.parametrize("size", [1, 8, 9, 32, 33, 127, 128, 129, 257])

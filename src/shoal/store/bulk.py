@@ -36,36 +36,44 @@ Values = Mapping[str, object]
 
 
 class Bulk:
-    """Inserts rows that have all columns but the id; with a `key`, rows that are there are replaced."""
+    """Inserts rows that have all columns but the id, or some; with a `key`, rows that are there are replaced."""
 
-    def __init__(self, dialect: str, table: sa.Table, key: tuple[str, ...] = (), *, long: str = "") -> None:
-        """`long`: the column that can be a million characters."""
+    def __init__(
+        self, dialect: str, table: sa.Table, key: tuple[str, ...] = (), *, long: str = "", only: Sequence[str] = ()
+    ) -> None:
+        """`long`: the column that can be a million characters; `only`: all others have their defaults."""
         self._key, self._is_text = key, dialect == "postgresql"
-        columns = [column for column in table.c if column.name != "id"]
-        self._width = len(columns)
-        self._from_text = _insert(table, key, _text_read(columns)) if self._is_text else ""
+        columns = [table.c[name] for name in only] or [column for column in table.c if column.name != "id"]
+        self._names = names = [str(column.name) for column in columns]
+        rest = [column for column in table.c if column.name not in (*names, "id")]
+        self._from_text = _insert(table, names, rest, key, _text_read(columns)) if self._is_text else ""
         lengths = () if self._is_text else TOGETHER
-        self._from_values = {most: _insert(table, key, _values_read(columns, most)) for most in lengths}
-        names = [column.name for column in columns]
+        self._from_values = {most: _insert(table, names, rest, key, _values_read(names, most)) for most in lengths}
         self._in_order = itemgetter(*names)
         self._long = names.index(long) if long else None
-        self._binary = tuple(column.name for column in table.c if isinstance(column.type, sa.LargeBinary))
+        self._binary = tuple(column.name for column in columns if isinstance(column.type, sa.LargeBinary))
 
     def write(self, connection: Connection, rows: Sequence[Values]) -> None:
         """In this order; of rows with the same key the last one counts."""
         if not self._is_text:
-            self.write_values(connection, list(map(self._in_order, rows)))
+            self._write_at_once(connection, list(map(self._in_order, rows)))
             return
         unique = list({tuple(row[name] for name in self._key): row for row in rows}.values()) if self._key else rows
         for text in self._texts(unique):
             connection.exec_driver_sql(self._from_text, (text,))
 
     def write_values(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
-        """Into SQLite: rows that are values in the order of the columns."""
+        """The same, of rows that are values in the order of the columns: SQLite takes them as they are."""
+        if self._is_text:
+            self.write(connection, [dict(zip(self._names, row, strict=True)) for row in rows])
+        else:
+            self._write_at_once(connection, rows)
+
+    def _write_at_once(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
         for part in self._parts(rows):
             most = next(most for most in TOGETHER if most >= len(part))
             values = list(chain.from_iterable(part))
-            values += repeat(None, most * self._width - len(values))
+            values += repeat(None, most * len(self._names) - len(values))
             connection.exec_driver_sql(self._from_values[most], (*values, len(part)))
 
     def _parts(self, rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Sequence[Any]]]:
@@ -108,19 +116,27 @@ class Bulk:
         return text
 
 
-def _insert(table: sa.Table, key: tuple[str, ...], source: str) -> str:
+def _insert(
+    table: sa.Table, names: Sequence[str], rest: Sequence[sa.Column[object]], key: tuple[str, ...], source: str
+) -> str:
     """For the driver itself: the library would look at each value of each row."""
-    columns = [column.name for column in table.c if column.name != "id"]
-    statement = f"INSERT INTO {table.name} ({', '.join(columns)}) {source}"
+    statement = f"INSERT INTO {table.name} ({', '.join(names)}) {source}"
     if not key:
         return statement
-    changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
-    return f"{statement} ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changed}"
+    changed = [f"{name} = excluded.{name}" for name in names if name not in key]
+    changed += [f"{column.name} = {_default(column)}" for column in rest]
+    return f"{statement} ON CONFLICT ({', '.join(key)}) DO UPDATE SET {', '.join(changed)}"
 
 
-def _values_read(columns: Sequence[sa.Column[object]], most: int) -> str:
+def _default(column: sa.Column[object]) -> str:
+    """What a row has there that does not say otherwise."""
+    default = column.server_default
+    return f"'{default.arg}'" if isinstance(default, sa.DefaultClause) else "NULL"
+
+
+def _values_read(names: Sequence[str], most: int) -> str:
     """Values of so many rows, and then how many there are."""
-    row = f"({', '.join('?' * len(columns))})"
+    row = f"({', '.join('?' * len(names))})"
     return f"SELECT * FROM (VALUES {', '.join([row] * most)}) WHERE true LIMIT ?"
 
 

@@ -108,10 +108,7 @@ class Ledger:
 
     def write(self, connection: Connection, asks: Sequence[Ask]) -> None:
         """Add entries, within somebody's transaction."""
-        if connection.dialect.name == "sqlite":
-            self._put.write_values(connection, [_values(ask) for ask in asks])  # this is done for every page
-        else:
-            self._put.write(connection, [dict(zip(_COLUMNS, _values(ask), strict=True)) for ask in asks])
+        self._put.write_values(connection, [_values(ask) for ask in asks])  # this is done for every page
 
     def read(
         self,

@@ -16,16 +16,19 @@ from shoal.store.in_order import after, newest_id, some_ids
 from shoal.store.items import ItemRow, ItemWriter, PageKey, Quarantined, item_of, quarantined_of
 from shoal.store.ledger import Ledger
 from shoal.store.page_rows import (
+    USUAL_COLUMNS,
     DeadLetter,
     FoundLinks,
     PageRow,
     Recrawled,
+    is_usual,
     letter_of,
     letter_values,
     links_of,
     links_values,
     page_of,
     page_values,
+    usual_values,
 )
 from shoal.store.row_filter import EVERYTHING, VERSIONED, RowFilter, narrowed
 from shoal.store.tables import FIRST_VERSION, dead_letters, items, links, outlinks, pages, quarantine
@@ -46,6 +49,7 @@ class PageStore:
         self._engine = engine
         self._dialect = dialect = engine.dialect.name
         self._put_pages = Bulk(dialect, pages, ("job", "fingerprint"))
+        self._put_usual = Bulk(dialect, pages, ("job", "fingerprint"), only=USUAL_COLUMNS)
         self._put_dead = Bulk(dialect, dead_letters, ("job", "fingerprint"))
         self._put_links = Bulk(dialect, links, long="urls")
         self._items = ItemWriter(dialect)
@@ -72,7 +76,7 @@ class PageStore:
         with self._transaction() as connection:
             in_turn(connection, {row.job for row in (*page_rows, *item_rows, *letters, *found)})
             if page_rows:
-                self._put_pages.write(connection, [page_values(row) for row in page_rows])
+                self._write_pages(connection, page_rows)
             if page_rows or item_rows or quarantined:
                 read = (
                     PageKey(row.job, row.fingerprint)
@@ -88,6 +92,12 @@ class PageStore:
                 self._ledger.write(connection, asks)
             if recrawled:
                 self._carrier.write(connection, recrawled)
+
+    def _write_pages(self, connection: Connection, rows: Sequence[PageRow]) -> None:
+        if all(map(is_usual, rows)):
+            self._put_usual.write_values(connection, list(map(usual_values, rows)))
+        else:
+            self._put_pages.write(connection, [page_values(row) for row in rows])
 
     def page(self, job: str, fingerprint: int) -> PageRow | None:
         """One page of a job."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+from shoal.core.frozen import changed
 from shoal.core.ledger import Ask
 from shoal.core.model import Candidate, Sent, SettleReport
 from shoal.errors import LenderGone
@@ -154,7 +155,7 @@ class Delivery:
 
     def _archived_row(self, result: Result, page: PageRow) -> PageRow:
         if result.exchange:
-            page = replace(page, archive=self._archive.append(page.job, result.exchange))
+            page = changed(page, archive=self._archive.append(page.job, result.exchange))
         if result.attachments:
             captures = tuple(
                 Capture(
@@ -165,7 +166,7 @@ class Delivery:
                 )
                 for each in result.attachments
             )
-            page = replace(page, captures=captures)
+            page = changed(page, captures=captures)
         return page
 
     def _admit(self, results: Sequence[Result]) -> dict[str, Sent]:

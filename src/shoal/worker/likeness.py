@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from shoal.core.frozen import changed
 from shoal.core.model import Settlement, further
 from shoal.core.reuse import REUSED
 from shoal.frontier.frontier import Frontier
@@ -31,7 +32,7 @@ class Marks:
 
     def row(self, result: Result, row: PageRow) -> PageRow:
         found = self.earlier.get(id(result))
-        return row if found is None else replace(row, duplicate_of=found)
+        return row if found is None else changed(row, duplicate_of=found)
 
     def keeps_items(self, result: Result) -> bool:
         return id(result) not in self.earlier or result.alike is None or result.alike.items

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import structlog
 
+from shoal.core.frozen import changed
 from shoal.core.manners import Signal
 from shoal.core.model import Lease, Outcome, Settlement
 from shoal.core.noise import NOTHING_SAID
@@ -46,9 +47,9 @@ async def read_page(
         return without_sitemap(lease, response)
     page = _row(context, lease, response, len(body), charset)
     if context.spec.revisit:
-        page = replace(page, body_hash=hash_of(body))
+        page = changed(page, body_hash=hash_of(body))
     if context.noise and not body:
-        page = replace(page, digest=NOTHING_SAID)
+        page = changed(page, digest=NOTHING_SAID)
     exchange = exchange_of(context, response, page)
     found = Result(_done(lease, response), page, exchange, itemless=not context.extraction)
     url, depth = lease.request.url, lease.request.depth
@@ -115,14 +116,14 @@ async def _go_on(
 ) -> None:
     url, depth = lease.request.url, lease.request.depth
     if found.page and findings.canonical and (target := base.join(findings.canonical)):
-        found.page = replace(found.page, canonical=str(target))
+        found.page = changed(found.page, canonical=str(target))
     if found.page and findings.digest is not None:
-        found.page = replace(found.page, digest=findings.digest)
+        found.page = changed(found.page, digest=findings.digest)
     if findings.failed:
         _spider_failed(context, found, findings.failed)
     if found.page and findings.likeness:
         content, simhash = findings.likeness
-        found.page = replace(found.page, content_hash=content, simhash=simhash)
+        found.page = changed(found.page, content_hash=content, simhash=simhash)
         found.alike = context.spec.duplicates
     if findings.items:
         found.items, found.quarantined = rows_of(context.job, url.fingerprint, str(url), findings.items, findings.flaws)
@@ -191,7 +192,7 @@ def read_redirect(context: JobContext, lease: Lease, response: Response, locatio
     if request.hops >= MAX_HOPS:
         raise FetchError("too_many_redirects", f"more than {MAX_HOPS} in a row")
     page = _row(context, lease, response, len(response.wire_body), "")
-    page = replace(page, redirect=str(target))
+    page = changed(page, redirect=str(target))
     settlement = replace(_done(lease, response), reason="redirect")
     return Result(
         settlement,
