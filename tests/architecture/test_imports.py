@@ -40,6 +40,9 @@ def test_a_crawl_has_what_it_shares_with_its_worker_and_neither_celery_nor_alemb
         "psutil",
         "yaml",
         "uvloop",
+        "lxml",
+        "jsonschema_rs",
+        "html_to_markdown",
     )
     assert _imported(f"{begun}; import shoal.cli.run, shoal.wiring, shoal.cli.follow", *unwanted) == set()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lxml import etree
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
 MAX_NEXT_CHARS = 1_000
@@ -19,10 +18,19 @@ def check_selector(selector: str) -> str:
         raise ValueError(f"a selector of {len(selector)} characters; at most {MAX_NEXT_CHARS} are allowed")
     try:
         if is_xpath(selector):
-            etree.XPath(selector)
+            _check_xpath(selector)
         elif selector:
             LexborHTMLParser("").css(selector)
-    except (etree.XPathError, SelectolaxError, ValueError) as exc:
+    except (SelectolaxError, ValueError) as exc:
         kind = "XPath" if is_xpath(selector) else "CSS"
         raise ValueError(f"{selector!r} is no {kind} selector: {exc}; for example a.next, or //a[@rel='next']") from exc
     return selector
+
+
+def _check_xpath(selector: str) -> None:
+    from lxml import etree  # which few jobs need
+
+    try:
+        etree.XPath(selector)
+    except etree.XPathError as exc:
+        raise ValueError(str(exc)) from exc

@@ -60,6 +60,8 @@ _PLACES = ("headers.", "fields.")
 """`headers.Cookie: …` is where somebody made a mistake, and which; the value is not told there."""
 _PART = re.compile(r"[._~+/-]")
 _LONGEST_NAME = 200
+_PASSES = 5
+"""Two are enough for what has been met."""
 
 PLAIN_HEADERS = frozenset(
     {
@@ -107,7 +109,19 @@ def without_secrets(text: str, known: Iterable[str] = ()) -> str:
 
 
 def without_parameters(text: str) -> str:
-    """A URL or a text without the values of parameters, headers and JSON fields whose names say: a secret."""
+    """A URL or a text without the values of parameters, headers and JSON fields whose names say: a secret.
+
+    A value may stand within another one, and end behind it: what is left there may be a part of either.
+    """
+    for _ in range(_PASSES):
+        shown = _without_values(text)
+        if shown == text:
+            break
+        text = shown
+    return text
+
+
+def _without_values(text: str) -> str:
     parts, done = list[str](), 0
     for start, end in _secret_values(text):
         if end > done:

@@ -35,6 +35,8 @@ MAX_URL_CHARS = 2_000
 MAX_PARSED_CHARS = 3 * MAX_URL_CHARS
 """Before escapes are normalised, which makes it shorter: `%41` is `A`."""
 SHOWN_PROBLEMS = 10
+SITES = 20_000
+"""Hosts that are remembered: a crawl asks thousands of them in turn."""
 
 _SCHEMES = ("http", "https")
 _BEHIND_SCHEME = len("https://")
@@ -159,16 +161,26 @@ def describe_problems(problems: list[str], total: int) -> str:
 class Base:
     """A page's base URL, against which its links are joined."""
 
-    __slots__ = ("_drop_tracking", "_origin", "_own", "_parsed")
+    __slots__ = ("_drop_tracking", "_href", "_origin", "_own", "_read")
 
-    def __init__(self, url: str, *, drop_tracking: bool = False) -> None:
-        try:
-            self._parsed = can_ada.parse(url)
-        except (ValueError, TypeError) as exc:
-            raise BadUrl(f"not an absolute URL: {_shown(url)!r}") from exc
+    def __init__(self, url: str, *, drop_tracking: bool = False, canonical: bool = False) -> None:
+        """One that is `canonical` is read only when a link needs it: most links are plain paths."""
+        self._read: can_ada.URL | None = None
+        self._href = url
         self._drop_tracking = drop_tracking
         self._own: Url | None = None
         self._origin = ""
+        if not canonical:
+            try:
+                self._href = self._parsed.href
+            except (ValueError, TypeError) as exc:
+                raise BadUrl(f"not an absolute URL: {_shown(url)!r}") from exc
+
+    @property
+    def _parsed(self) -> can_ada.URL:
+        if self._read is None:
+            self._read = can_ada.parse(self._href)
+        return self._read
 
     def join(self, href: str) -> Url | None:
         """The canonical URL that a link points to; None when it is not one that can be fetched."""
@@ -192,8 +204,7 @@ class Base:
 
     def _site(self) -> Url:
         """The scheme and host of all that needs no parser; raises BadUrl when nothing there can be fetched."""
-        href = self._parsed.href
-        self._own = _site_of(href[: href.find("/", _BEHIND_SCHEME) + 1])
+        self._own = _site_of(self._href[: self._href.find("/", _BEHIND_SCHEME) + 1])
         self._origin = self._own.origin
         return self._own
 
@@ -207,7 +218,7 @@ class Base:
             return self
 
 
-@lru_cache(maxsize=1000)
+@lru_cache(maxsize=SITES)
 def _site_of(start: str) -> Url:
     """All pages of a host begin alike."""
     return _canonical(can_ada.parse(start), drop_tracking=False)

@@ -11,7 +11,7 @@ from selectolax.lexbor import LexborHTMLParser
 from shoal.core.content import PAGE
 from shoal.core.url import Base
 from shoal.extract.main_text import MainContent, main_content, whole
-from shoal.extract.markup import Writer, markdown_of
+from shoal.extract.markup import Writer
 from shoal.extract.metadata import metadata_of
 from shoal.extract.outline import Outline, Part, outline
 from shoal.extract.page import MAX_HREF_CHARS, Html
@@ -85,6 +85,8 @@ def _written(writer: Writer, names: set[str], cut: dict[str, None]) -> dict[str,
         markup = _within(writer.html(), cut)
         found["html"] = markup
         if "markdown" in names:
+            from shoal.extract.markdown import markdown_of  # with a library that few jobs need
+
             found["markdown"] = _within(markdown_of(markup), cut)
     if "text" in names:
         found["text"] = _within(writer.text(), cut)

@@ -140,7 +140,7 @@ def _asked_of(extraction: str, require: str, following: str, noise: str) -> Aske
 @lru_cache(maxsize=100)
 def _base_of(url: str, drop_tracking: bool) -> Base:
     """It is needed before a page is read and after that."""
-    return Base(url, drop_tracking=drop_tracking)
+    return Base(url, drop_tracking=drop_tracking, canonical=True)
 
 
 @frozen

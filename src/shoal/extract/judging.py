@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from shoal.core.contract import MAX_REASON_CHARS, Judge, Reasons, judge_by_model, judge_by_schema
+from shoal.core.contract import MAX_REASON_CHARS, Judge, Reasons, judge_by_model
 from shoal.errors import BadSpec
 
 Flaws = tuple[tuple[int, Reasons], ...]
@@ -28,6 +28,8 @@ def _judge_of(extraction: str) -> Judge | None:
     settings: dict[str, Any] = json.loads(extraction) if extraction else {}
     contract: dict[str, Any] = settings.get("contract") or {}
     if schema := contract.get("schema"):
+        from shoal.core.json_schema import judge_by_schema  # with a library that few jobs need
+
         return judge_by_schema(json.dumps(schema))
     return _judge_by_name(contract["model"]) if contract.get("model") else None
 

@@ -10,22 +10,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from html import escape
 
-from html_to_markdown import ConversionOptions, convert
-
 from shoal.extract.main_text import MainContent
 from shoal.extract.outline import HEADINGS, RUN, Part
 
 Join = Callable[[str], str | None]
 """A link as written → the absolute URL, if it is one."""
 
-_MARKDOWN = ConversionOptions(
-    heading_style="atx",
-    bullets="-",
-    extract_metadata=False,
-    code_block_style="backticks",
-    autolinks=False,
-    compact_tables=True,
-)
 _BLOCKS = {
     **{tag: tag for tag in (*HEADINGS, "p", "ul", "ol", "li", "dl", "dt", "dd", "blockquote", "figure", "figcaption")},
     **{tag: tag for tag in ("thead", "tbody", "tfoot", "tr", "td", "th", "caption", "hr")},
@@ -46,11 +36,6 @@ _SPACED = frozenset(("tr", "ul", "ol", "table", "p", "blockquote", *HEADINGS))
 """Behind these, plain text has an end of line more."""
 _EDGE_RULES = re.compile(r"\A(?:<hr>\s*)+|(?:\s*<hr>)+\s*\Z")
 _SPACES = re.compile(r"[^\S\n]*\n\s*|\s+")
-
-
-def markdown_of(html: str) -> str:
-    """Clean HTML as markdown."""
-    return (convert(html, _MARKDOWN).content or "").strip()
 
 
 class Writer:

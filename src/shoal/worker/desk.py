@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 from shoal.core.model import Lease
 from shoal.worker.result import Result
@@ -73,9 +74,9 @@ class Desk:
         under_way = {lease.group for visit, lease in self.visits.items() if visit not in self.settling}
         return under_way | {result.settlement.lease.group for result in self.results}
 
-    def serving(self, queue: str) -> int:
-        """Visits under way for a lane."""
-        return sum(lease.queue == queue for lease in self.visits.values())
+    def serving(self) -> Counter[str]:
+        """Visits under way for each lane."""
+        return Counter([lease.queue for lease in self.visits.values()])
 
     @property
     def undelivered(self) -> int:

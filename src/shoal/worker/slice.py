@@ -185,12 +185,12 @@ class Slice:
 
     def _most(self) -> dict[str, int]:
         """Slow hosts get a part of the sockets, so that fast ones need not wait for them; so does the browser."""
-        limits, most = self._limits, dict[str, int]()
+        limits, most, serving = self._limits, dict[str, int](), self._desk.serving()
         if limits.slow_sockets is not None:
             slow = [queue for queue in limits.queues if queue.endswith(f".{Lane.SLOW}")]
-            most = {queue: max(0, limits.slow_sockets - self._desk.serving(queue)) for queue in slow}
+            most = {queue: max(0, limits.slow_sockets - serving[queue]) for queue in slow}
         rendered = [queue for queue in limits.queues if is_for_browser(queue)]
-        room = limits.rendered - sum(map(self._desk.serving, rendered))
+        room = limits.rendered - sum(serving[queue] for queue in rendered)
         for queue in rendered:
             most[queue] = max(0, min(room, most.get(queue, room)))
         return most

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from shoal.core.contract import MAX_REASONS, Contract, judge_by_model, judge_by_schema
+from shoal.core.contract import MAX_REASONS, Contract, judge_by_model
+from shoal.core.json_schema import judge_by_schema
 from shoal.core.spec import read_spec
 from shoal.errors import BadSpec
 
