@@ -147,14 +147,9 @@ def source(name: str) -> str:
 
 
 @cache
-def texts() -> Mapping[str, str]:
-    """Of all operations, by name; put together once in a process, which has several callers of them."""
-    return {name: source(name) for name in OPERATIONS}
-
-
-@cache
-def _shas() -> Mapping[str, str]:
-    return {name: sha1(text.encode(), usedforsecurity=False).hexdigest() for name, text in texts().items()}
+def _sha(name: str) -> str:
+    """By which the server knows an operation. A process uses a few of them, and their texts only where it does not."""
+    return sha1(source(name).encode(), usedforsecurity=False).hexdigest()
 
 
 class Scripts:
@@ -168,8 +163,6 @@ class Scripts:
         self._client = client
         self._prefix = prefix
         self._parts = (part, *((prefix,) if any_mark else ())) if part else ()
-        self._text = texts()
-        self._sha = _shas()
 
     def call(self, name: str, args: Sequence[Arg]) -> Any:
         """Run one operation; loads its text when the server does not know it (yet, or any more)."""
@@ -177,7 +170,7 @@ class Scripts:
             try:
                 return self._evaluate(name, args)
             except exceptions.NoScriptError:
-                self._client.script_load(self._text[name])
+                self._client.script_load(source(name))
                 return self._evaluate(name, args)
 
     def call_each(self, name: str, calls: Iterable[Sequence[Arg]]) -> Iterator[Any]:
@@ -214,4 +207,4 @@ class Scripts:
 
     def _words(self, name: str, args: Sequence[Arg]) -> tuple[Any, ...]:
         keys = (self._prefix, *self._parts)
-        return self._sha[name], len(keys), *keys, *args
+        return _sha(name), len(keys), *keys, *args

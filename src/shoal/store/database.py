@@ -28,8 +28,9 @@ HEAD = "0016"
 
 BUSY_TIMEOUT_MS = 30_000
 CACHE_KB = 4_000
-"""Of each connection to SQLite. It is full after a few thousand pages, and a worker has as many as it has threads: with
-more, workers would grow for as long as they run. The operating system has the file in memory anyway."""
+"""Of each connection to SQLite. It is full after a few thousand pages, and a worker may have as many as it has threads:
+with more, workers would grow for as long as they run. The operating system has the file in memory anyway. What one
+connection writes the caches of all others lose: so the one that was used last is used first."""
 _POOL = {
     True: {"pool_size": 64, "max_overflow": 448, "pool_timeout": 10},
     False: {"pool_size": 16, "max_overflow": 16, "pool_timeout": 10},
@@ -81,7 +82,7 @@ def make_engine(url: str, *, many: bool = False) -> Engine:
         pool = _POOL[local] if many else {}
         if chosen.drivername.startswith("postgres"):
             return _postgresql(chosen, pool)
-        return sa.create_engine(chosen, pool_pre_ping=not local, hide_parameters=True, **pool)
+        return sa.create_engine(chosen, pool_pre_ping=not local, pool_use_lifo=local, hide_parameters=True, **pool)
     except ModuleNotFoundError as exc:
         raise StoreUnavailable(
             f"the driver {exc.name!r} is missing; for PostgreSQL: pip install 'shoal[postgres]'"
