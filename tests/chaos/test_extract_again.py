@@ -119,6 +119,19 @@ def test_kill_9_of_redis_pauses_the_extraction_and_loses_nothing(archive: Archiv
     _check_as_if_undisturbed(archive, version)
 
 
+def test_a_worker_without_a_pool_stops_in_order_in_the_middle_of_a_shift(archive: Archive) -> None:
+    shoal = replace(archive.shoal, extra=(*archive.shoal.extra, ("SHOAL_POOL", "solo"), ("SHOAL_GRACE_SECONDS", "3")))
+    assert shoal.run(*archive.extract("solo", "--workers", "0", "--detach")).code == 0
+    with shoal.running("worker") as worker:
+        archive.wait_for("solo", 0.2)
+        worker.terminate()
+        _, err = worker.communicate(timeout=20)
+    assert worker.returncode == 0, err
+    with shoal.running("worker"):
+        wait_until(lambda: archive.progress("solo") == PAGES, within=SOON)
+    _check_as_if_undisturbed(archive, "solo")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_kill_9_of_a_whole_worker_leaves_its_parts_to_another(archive: Archive, moment: float) -> None:

@@ -182,6 +182,11 @@ def test_nobody_who_starts_at_once_on_a_new_file_is_refused(tmp_path: Path) -> N
                 engine.dispose()
 
 
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
+def test_a_database_in_memory_can_be_opened(url: str) -> None:
+    open_database(url).dispose()
+
+
 def test_a_url_that_is_none_and_a_missing_driver_are_explained() -> None:
     with pytest.raises(InputError, match="SHOAL_DATABASE_URL"):
         open_database("not a url")

@@ -204,7 +204,8 @@ class Base:
 
     def _site(self) -> Url:
         """The scheme and host of all that needs no parser; raises BadUrl when nothing there can be fetched."""
-        self._own = _site_of(self._href[: self._href.find("/", _BEHIND_SCHEME) + 1])
+        end = self._href.find("/", _BEHIND_SCHEME)
+        self._own = _site_of(self._href[: end + 1] if end > 0 else self._parsed.href)
         self._origin = self._own.origin
         return self._own
 

@@ -141,7 +141,11 @@ def main(cpu_s: float, memory: int) -> None:
 
 
 def _warm_up() -> None:
-    """Spiders are imported before there is a page: that takes a while, and is not held against one."""
+    """What pages may need is imported before there is one: that takes a while, and is not held against one."""
+    import shoal.core.json_schema  # pyright: ignore[reportUnusedImport]
+    import shoal.extract.markdown  # pyright: ignore[reportUnusedImport]
+    import shoal.extract.next_by_xpath  # pyright: ignore[reportUnusedImport]
+
     load()
     if spiders():
         import shoal.extract.spiders  # noqa: F401  # pyright: ignore[reportUnusedImport]

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha1
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import redis
@@ -25,7 +25,7 @@ from redis.retry import Retry
 from shoal.errors import RedisUnavailable
 from shoal.frontier.sentinel import Sentinels, is_sentinel
 
-_LUA = files("shoal.frontier") / "lua"
+_LUA = Path(__file__).with_name("lua")
 SHARED = ("prelude", "hosts", "moves", "returns")
 """These stand before every operation."""
 LEFT_OUT = {"lease": ("returns",)}
@@ -41,9 +41,10 @@ PARTS = {
 """Long operations are cut into parts, and some operations share one; these stand before them."""
 _KEY_NAME = re.compile(r"^local function (\w+_key)\(.*\) return P .* end\n", re.MULTILINE)
 """Those that an operation does not use are left out of it: Lua takes 200 locals."""
-OPERATIONS = tuple(
-    sorted(name[:-4] for path in _LUA.iterdir() if (name := path.name).endswith(".lua") and name[:-4] not in SHARED)
-)
+
+_FILES = {path.relative_to(_LUA).with_suffix("").as_posix(): path.read_text() for path in _LUA.rglob("*.lua")}
+"""Name → text. All are read at once, when a process begins: an upgrade may replace them under one that goes on."""
+OPERATIONS = tuple(sorted(name for name in _FILES if "/" not in name and name not in SHARED))
 
 Arg = str | int | float
 
@@ -142,7 +143,7 @@ def _refusal(operation: str, text: str) -> str:
 def source(name: str) -> str:
     """The whole text of an operation: what is shared, its parts, and itself."""
     shared = (part for part in SHARED if part not in LEFT_OUT.get(name, ()))
-    text = "\n".join((_LUA / f"{part}.lua").read_text() for part in (*shared, *PARTS.get(name, ()), name))
+    text = "\n".join(_FILES[part] for part in (*shared, *PARTS.get(name, ()), name))
     return _KEY_NAME.sub(lambda line: line[0] if text.count(f"{line[1]}(") > 1 else "", text)
 
 

@@ -82,7 +82,9 @@ def make_engine(url: str, *, many: bool = False) -> Engine:
         pool = _POOL[local] if many else {}
         if chosen.drivername.startswith("postgres"):
             return _postgresql(chosen, pool)
-        return sa.create_engine(chosen, pool_pre_ping=not local, pool_use_lifo=local, hide_parameters=True, **pool)
+        if local and chosen.database not in (None, "", ":memory:"):  # else it has a pool that knows no order
+            pool = {**pool, "pool_use_lifo": True}
+        return sa.create_engine(chosen, pool_pre_ping=not local, hide_parameters=True, **pool)
     except ModuleNotFoundError as exc:
         raise StoreUnavailable(
             f"the driver {exc.name!r} is missing; for PostgreSQL: pip install 'shoal[postgres]'"

@@ -31,8 +31,12 @@ MARK_S = 1.0
 class Extracting:
     """Answers rings for parts of extractions."""
 
-    def __init__(self, platform: Platform, bell: Doorbell, lifeline: Lifeline, mark: Mark) -> None:
+    def __init__(
+        self, platform: Platform, bell: Doorbell, lifeline: Lifeline, mark: Mark, *, alone: bool = False
+    ) -> None:
+        """`alone`: as in `Runtime`."""
         self._platform = platform
+        self._alone = alone
         self._bell = bell
         self._lifeline = lifeline
         self._mark = mark
@@ -43,7 +47,7 @@ class Extracting:
         platform.frontier.answer_ring(PARTS_RING + queue)
         reader = Reader()
         try:
-            with asyncio.Runner() as runner, termination_waits() as asked:
+            with asyncio.Runner() as runner, termination_waits(alone=self._alone) as asked:
 
                 def heavy(body: bytes, wanted: Wanted) -> Findings:
                     self._mark.make()

@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import timedelta
 from types import FrameType
 
@@ -97,7 +97,7 @@ class Runtime:
     ) -> None:
         self._settings = settings
         self._alone = alone
-        """Is this the main process? There Celery's handler of SIGTERM raises nothing, and cuts the lifeline."""
+        """Is this the main process? Then it goes its own way about SIGTERM (`termination_waits`)."""
         self._mark = mark or Marks(1).of(0)
         self._bell = bell
         self._platform = platform
@@ -117,7 +117,7 @@ class Runtime:
         try:
             frontier.answer_ring(queue)
             frontier.crew.count_slice()
-            with nullcontext(Termination()) if self._alone else termination_waits() as asked:
+            with termination_waits(alone=self._alone) as asked:
                 report = self._loop.run_until_complete(self._run(asked))
             if report.work_remains:
                 self._bell.ring_due(self._settings.lease_queues)
@@ -250,9 +250,15 @@ class Termination:
 
 
 @contextmanager
-def termination_waits() -> Generator[Termination]:
-    """While this lasts, SIGTERM is noted; it is delivered again behind it."""
+def termination_waits(*, alone: bool = False) -> Generator[Termination]:
+    """While this lasts, SIGTERM is noted; it is delivered again behind it.
+
+    `alone`: in the main process, where Celery's handler raises nothing, and cuts the lifeline; it goes on doing so.
+    """
     asked = Termination()
+    if alone:
+        yield asked
+        return
     before = signal.signal(signal.SIGTERM, asked.note)
     try:
         yield asked

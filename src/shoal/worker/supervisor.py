@@ -230,6 +230,8 @@ class Supervisor:
         """Until it has ended: its exit code, negative for a signal."""
         if self._asked:  # while it was being started
             group.tell(signal.SIGTERM)
+        if self._is_hung():
+            self._drain_signs()  # those of the one before, which may have come to life again while it was killed
         self._silent_s = None
         while (code := group.ended()) is None:
             self._look_for_signs()
@@ -251,9 +253,16 @@ class Supervisor:
         if self._silent_s is not None:
             self._silent_s += min(now - self._looked_at, LOOK_S)
         self._looked_at = now
+        if self._drain_signs():
+            self._silent_s, self._was_ready = 0.0, True
+
+    def _drain_signs(self) -> bool:
+        """Were there any?"""
+        found = False
         with suppress(BlockingIOError):
             while os.read(self._signs_read, 1024):
-                self._silent_s, self._was_ready = 0.0, True
+                found = True
+        return found
 
     def _is_hung(self) -> bool:
         return self._silent_s is not None and self._silent_s > self._hung_s

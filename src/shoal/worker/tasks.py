@@ -161,7 +161,7 @@ class Worker:
         with _log_context(request, slice=str(request.id)[:SHORT_ID]):
             platform = self._open()
             bell = Doorbell(self._app, platform.frontier)
-            report = Extracting(platform, bell, self._lifeline, self._mark).answer(queue)
+            report = Extracting(platform, bell, self._lifeline, self._mark, alone=self._alone).answer(queue)
             log.info("shift_done", queue=queue, **asdict(report))
             self._recycle_if_large()
             return f"{report.pages} pages"

@@ -346,6 +346,15 @@ def test_the_length_that_counts_is_that_of_the_canonical_url() -> None:
     assert Base("http://a.example/").join("x" * (MAX_URL_CHARS - 10)) is None
 
 
+@pytest.mark.parametrize(
+    "url", ["http://a.example/b/c?d", "http://a.example:8080/", "https://a.example", "http://a.example"]
+)
+@pytest.mark.parametrize("href", ["/x", "x/y", "../z", "?q=1", "//b.example/", "/x y", "https://c.example/#d"])
+def test_a_base_that_is_read_late_joins_as_one_that_is_read_at_once(url: str, href: str) -> None:
+    assert Base(url, canonical=True).join(href) == Base(url).join(href) is not None
+    assert Base(url, canonical=True).rebase(href).join("/e") == Base(url).rebase(href).join("/e") is not None
+
+
 ESCAPES = ["%2e", "%2E%2e", "%2", "%37", "%7e", "%25", "%2f", "//", "..", "utm_source=1", "utm%5fid=1", "gclid"]
 PIECES = st.sampled_from([*"/.%eE7a~;:@?&=+# \\'\"<{|^é日", *ESCAPES])
 NAMES = ["a", "A.Example", "example.com.", "example.com..", "a..b", "bücher.example", "xn--bcher-kva.example", "faß.de"]
