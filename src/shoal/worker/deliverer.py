@@ -85,8 +85,8 @@ class Deliverer:
     def _note(self, results: list[Result], report: SettleReport) -> None:
         self._report.pages += len(results)
         self._report.late += report.late
-        jobs = [result.settlement.lease.job for result in results]
-        self._worked_on.update((job, request_id_of(self._contexts, job)) for job in jobs)
+        for job, many in Counter([result.settlement.lease.job for result in results]).items():
+            self._worked_on[job, request_id_of(self._contexts, job)] += many
         for job in report.ended:
             log.info("job_ended", job=job, request_id=request_id_of(self._contexts, job))
             self._contexts.pop(job, None)
