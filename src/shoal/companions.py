@@ -1,9 +1,9 @@
 """Libraries that load others only because these are installed: here they do without.
 
 structlog would load Rich, for tracebacks that show the values of variables; redis the SDK of OpenTelemetry, for
-measurements that nobody takes; and Celery's pool a compiler of C, for one call. That is a tenth of a second, and some
-megabytes, for each process that begins. To such a library its companion looks as if it were not installed; everybody
-else can import it.
+measurements that nobody takes; Celery's pool a compiler of C, for one call; kombu YAML, which no message is written in;
+and Celery psutil, to print how large it is. That is a tenth of a second, and some megabytes, for each process that
+begins. To such a library its companion looks as if it were not installed; everybody else can import it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from importlib.abc import Loader
 
-COMPANIONS = {"structlog": ("rich",), "redis": ("opentelemetry",), "billiard.util": ("cffi",)}
+COMPANIONS = {
+    "structlog": ("rich",),
+    "redis": ("opentelemetry",),
+    "billiard.util": ("cffi",),
+    "kombu.serialization": ("yaml",),
+    "celery.utils.debug": ("psutil",),
+}
 """Library → what it does without."""
 
 

@@ -14,7 +14,7 @@ do_without_companions()
 {imports}
 print(*sorted(name for name in sys.modules if name in {asked}))
 """
-ASKED = ("attr", "cffi", "opentelemetry", "pygments", "rich")
+ASKED = ("attr", "cffi", "opentelemetry", "psutil", "pygments", "rich", "yaml")
 
 
 def _loaded(imports: str) -> list[str]:
@@ -22,7 +22,7 @@ def _loaded(imports: str) -> list[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
-@pytest.mark.parametrize("library", ["structlog", "redis", "redis.asyncio", "billiard.util"])
+@pytest.mark.parametrize("library", ["structlog", "redis", "redis.asyncio", "billiard.util", "kombu", "celery.apps.worker"])
 def test_a_library_is_loaded_without_its_companions(library: str) -> None:
     assert _loaded(f"import {library}") == []
 
