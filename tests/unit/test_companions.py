@@ -22,7 +22,9 @@ def _loaded(imports: str) -> list[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
-@pytest.mark.parametrize("library", ["structlog", "redis", "redis.asyncio", "billiard.util", "kombu", "celery.apps.worker"])
+@pytest.mark.parametrize(
+    "library", ["structlog", "redis", "redis.asyncio", "billiard.util", "kombu", "celery.apps.worker"]
+)
 def test_a_library_is_loaded_without_its_companions(library: str) -> None:
     assert _loaded(f"import {library}") == []
 
