@@ -165,6 +165,7 @@ def test_who_tries_wrong_keys_is_told_how_long_to_wait(windows: Windows) -> None
         with shown.expect_response("**/api/v1/session") as told:
             _log_in(shown, "nonsense")
         assert told.value.status == 401
+        expect(shown.locator("form[aria-busy]")).to_have_count(0)  # who is still being answered cannot ask again
         expect(shown.get_by_label("API key")).to_have_attribute("aria-invalid", "true")
         expect(shown.get_by_label("API key")).to_be_focused()
     _log_in(shown, "nonsense")
