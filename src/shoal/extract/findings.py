@@ -6,7 +6,7 @@ Whoever reads, in place or apart, does it with `find`: the same page gives the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 
 from shoal.core.frozen import frozen
@@ -24,7 +24,7 @@ from shoal.extract.next_page import next_links, rough_selector
 from shoal.extract.page import META_NAMES, Html
 from shoal.extract.plain import Plain, is_text, plain_html, plain_text, told_lines
 from shoal.extract.shell import why_render
-from shoal.extract.weight import LIGHT_BYTES, Query, is_light
+from shoal.extract.weight import LIGHT_BYTES, Query, Weight, weigh
 from shoal.spiders.follow import FollowUp
 
 QUICK_BYTES = 16 << 20
@@ -77,15 +77,24 @@ class Wanted:
 
     def is_light(self, body: bytes, *, scale: int = 1) -> bool:
         """Can it be read where others wait? Where nobody does, a page may be so many times larger."""
+        return self.weigh(body, scale=scale) is not Weight.HEAVY
+
+    def weigh(self, body: bytes, *, scale: int = 1) -> Weight:
+        """What it costs to read it."""
         if self.listing and is_packed(body):  # nobody can see what is in it
-            return False
+            return Weight.HEAVY
         asked = self.asked
         if asked.extractor.spider or asked.extractor.model:  # an operator's code, which may take however long
-            return False
+            return Weight.HEAVY
         if self.only_digest:
-            return len(body) <= (LIGHT_BYTES * scale if is_text(self.media_type, body) else QUICK_BYTES)
-        light = self.json or is_light(body, asked.queries, scale=scale, content=self.likeness or asked.content)
-        return light and (asked.nothing or asked.extractor.is_quick(body, json=self.json, scale=scale))
+            most = LIGHT_BYTES * scale if is_text(self.media_type, body) else QUICK_BYTES
+            return Weight.LIGHT if len(body) <= most else Weight.HEAVY
+        weight = Weight.LIGHT
+        if not self.json:
+            weight = weigh(body, asked.queries, scale=scale, content=self.likeness or asked.content)
+        if weight is Weight.HEAVY or asked.nothing or asked.extractor.is_quick(body, json=self.json, scale=scale):
+            return weight
+        return Weight.HEAVY
 
     @property
     def only_digest(self) -> bool:
@@ -117,7 +126,7 @@ class Wanted:
         return self.base.rebase(href) if href else self.base
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """What all pages of a job are asked for, as far as the cost goes."""
 
@@ -190,17 +199,19 @@ class Findings:
 NOTHING = Findings()
 
 
-def find(body: bytes, wanted: Wanted) -> Findings:
-    """Read a page here and now."""
-    found = _find(body, wanted)
+def find(body: bytes, wanted: Wanted, *, bare: bool = False) -> Findings:
+    """Read a page here and now; `bare`: it has no `<base>`."""
+    found = _find(body, wanted, bare=bare)
     flaws = flaws_of(wanted.extraction, found.items)
     return replace(found, flaws=flaws) if flaws else found
 
 
-def _find(body: bytes, wanted: Wanted) -> Findings:
+def _find(body: bytes, wanted: Wanted, *, bare: bool) -> Findings:
     if wanted.listing:
         return _with_digest(_find_listed(body, wanted), body, wanted, None)
-    html = Html.parse(body, wanted.charset, wanted.base) if wanted.markup and not wanted.json else None
+    html = None
+    if wanted.markup and not wanted.json:
+        html = Html.parse(body, wanted.charset, wanted.base, bare=bare)
     found = _of_json(body, wanted) if wanted.json else _of_markup(html, body, wanted) if html else Findings()
     if wanted.noise and not found.render:
         found = _with_digest(found, body, wanted, html)

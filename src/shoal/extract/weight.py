@@ -2,7 +2,7 @@
 
 Most pages are read in a millisecond or two. Some markup costs a parser, or a selector, the square of its length or
 worse: tags in tags, attributes of one tag, formatting that is never closed, `a b c` in a deep page. What could take
-longer than about 40 ms by these signs, cheap to see in the bytes, is not read where others wait.
+longer than about 40 ms by one of these signs, cheap to see in the bytes, is not read where others wait.
 
 No sign may depend on what the bytes mean (a comment, a value in quotes, text): who writes a page knows better ways to
 hide that than we have to see it. Each is a number that the parser cannot exceed, whatever it takes the bytes for.
@@ -12,20 +12,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
 from functools import lru_cache
 from math import factorial
-from typing import Any, cast
 
-import re2 as untyped
-
-_re2 = cast(Any, untyped)
-"""It has no types; what it does here, it does at several times the speed of `re`."""
-_BYTES = _re2.Options()
-_BYTES.encoding = _re2.Options.Encoding.LATIN1
-"""Any byte is one that a class can have. In its own encoding, UTF-8, a stray one would hide what stands around it."""
-_BYTES.log_errors = False
+from shoal.core.frozen import frozen
+from shoal.extract.scan import Scan
 
 LIGHT_BYTES = 256 << 10
 """A page up to this size can be light."""
@@ -39,11 +33,15 @@ LIGHT_NS = 40_000_000
 """For attributes and for formatting, each."""
 _FEATHER = 4_000
 """Bytes that cannot hold enough of anything."""
+_TAG_BYTES = 3
+"""There are no shorter ones."""
 _PAIR_NS = 2
 """For each two attributes of a tag, which are compared; those of formatting tags, too, with each other's."""
 _COPY_NS = 160
 """For an element of formatting that was not closed: it is made again in each that follows, with its attributes."""
 _COPIED_ATTRIBUTE_NS = 30
+_ADOPTED = 8
+"""So often one element of formatting is made again at most, when a tag ends it that stands within others."""
 _SAME = 3
 """Equal elements of formatting that are made again; of more a parser knows nothing."""
 _SEPARATORS = b" \t\n\f\r/\"'"
@@ -53,16 +51,22 @@ _ATTRIBUTE_BYTES = 3
 _SPACE = rb"[ \t\n\f\r]"
 _SHORT_TAG = 99
 """Bytes: what a tag can have in so many is counted for all."""
+_SHORT_LINK = 150
+"""Bytes: what a link can have in so many is light in any page that has no more than the tags that are light."""
 _MARKED_TAG = re.compile(rb"<((?:[hH][tT][mM][lL]|[bB][oO][dD][yY])[^>]*|[a-zA-Z][^>]{%d,})" % _SHORT_TAG)
 _MERGED = (b"html", b"body")
+_BASE, _LINK = b"base", b"a"
 _LONG_TAG = re.compile(rb"<[a-zA-Z][^>]{%d}" % _SHORT_TAG)
 _FORMATTING = (b"b", b"i", b"u", b"s", b"big", b"code", b"em", b"font", b"nobr", b"small", b"strike", b"strong", b"tt")
 _NOTED = b"|".join(b"".join(b"[%c%c]" % (c, c - 32) for c in name) for name in (*_MERGED, *_FORMATTING))
 """In either case. With `(?i)` the library would look for the `<`, too, in either case, at a quarter of the speed."""
-_NOTED_TAG = _re2.compile(rb"<((?:%b)[ \t\n\f\r/][^>]*)" % _NOTED, _BYTES)
-"""Those that are merged and those of formatting, where they have attributes."""
+_NOTED_TAG = Scan(
+    rb"<(?:(?:%b)[ \t\n\f\r/][^>]*|[bB][aA][sS][eE]|[aA][ \t\n\f\r/][^>]{%d}[^>]*)" % (_NOTED, _SHORT_LINK)
+)
+"""Those that are merged and those of formatting, where they have attributes; links, where they may have many; and
+whatever may be a `<base>`."""
 _OPEN_QUOTE = re.compile(rb"=%b*+(?:\"[^\"]*+|'[^']*+)\Z" % _SPACE)
-_HIDDEN_END = _re2.compile(rb"=%b*(?:\"[^\">]*>|'[^'>]*>)" % _SPACE, _BYTES)
+_HIDDEN_END = Scan(rb"=%b*(?:\"[^\">]*>|'[^'>]*>)" % _SPACE)
 _HIDING = re.compile(rb"=%b*+(?:\"(?=[^\">]*+>)|'(?=[^'>]*+>))" % _SPACE)
 _QUIET = re.compile(r"\[[^\]]*\]|\"[^\"]*\"|'[^']*'|\s*[>+,]\s*")
 _ROAMING = re.compile(r"\s*~\s*|\s+|:has", re.IGNORECASE)
@@ -71,7 +75,7 @@ _ROAMING_OR_ESCAPED = re.compile(r"[\s~:]")
 """With a backslash anything can be written so that it is not seen."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Query:
     """What a page is asked for, as far as its cost goes."""
 
@@ -80,21 +84,62 @@ class Query:
     """Is the text taken of every element that it finds? Elements in each other have it once more each."""
 
 
+class Weight(Enum):
+    """What a page may cost whoever reads it."""
+
+    HEAVY = "heavy"
+    LIGHT = "light"
+    BARE = "bare"
+    """Light, and without a `<base>`, if its bytes are read as they are: who has weighed it has seen that."""
+
+
 def is_light(body: bytes, queries: Iterable[Query] = (), *, scale: int = 1, content: bool = False) -> bool:
-    """May this be read where others wait? Where nobody waits, a page may be so many times larger.
+    """May this be read where others wait?"""
+    return weigh(body, queries, scale=scale, content=content) is not Weight.HEAVY
+
+
+def weigh(body: bytes, queries: Iterable[Query] = (), *, scale: int = 1, content: bool = False) -> Weight:
+    """What it costs to read this; where nobody waits, a page may be so many times larger.
 
     Its `content` as a whole takes longer than its links and fields.
     """
     if len(body) > LIGHT_BYTES * scale:
-        return False
+        return Weight.HEAVY
+    weight = Weight.LIGHT
     if len(body) > _FEATHER:
-        tags = len(body) - len(body.replace(b"<", b""))  # which takes less time than to count them
-        if tags > (CONTENT_TAGS if content else LIGHT_TAGS) * scale or not _has_light_tags(
-            body, tags, LIGHT_NS * scale
-        ):
-            return False
+        weight = _weigh_tags(body, (CONTENT_TAGS if content else LIGHT_TAGS) * scale, LIGHT_NS * scale)
     wanted = tuple(queries)
-    return not wanted or _steps(wanted, body.count(b"<") - body.count(b"</")) <= LIGHT_STEPS * scale
+    if wanted and _steps(wanted, body.count(b"<") - body.count(b"</")) > LIGHT_STEPS * scale:
+        return Weight.HEAVY
+    return weight
+
+
+def _weigh_tags(body: bytes, most: int, light_ns: int) -> Weight:
+    tags = _tags_at_most(body, most)
+    if tags > most:
+        tags = _count_tags(body)
+    if tags > most:
+        return Weight.HEAVY
+    if _has_few_bytes(len(body), tags, light_ns):
+        return Weight.LIGHT
+    noted = _note_tags(body)
+    if not _has_light_tags(body, tags, noted, light_ns):
+        counted = _count_tags(body)
+        if counted == tags or not _has_light_tags(body, counted, noted, light_ns):
+            return Weight.HEAVY
+    return Weight.LIGHT if noted.base else Weight.BARE
+
+
+def _tags_at_most(body: bytes, most: int) -> int:
+    """It has no more. The end of a large page is not looked at: it can hold two thirds of `most`."""
+    end = 2 * most
+    if len(body) <= 2 * end:
+        return _count_tags(body)
+    return _count_tags(body[:-end]) + end // _TAG_BYTES + 1
+
+
+def _count_tags(body: bytes) -> int:
+    return len(body) - len(body.replace(b"<", b""))  # which takes less time than to count them
 
 
 def _steps(queries: Iterable[Query], elements: int) -> int:
@@ -102,7 +147,20 @@ def _steps(queries: Iterable[Query], elements: int) -> int:
     return sum(_path_of(query.selector).steps(elements) + (elements**2 if query.texts else 0) for query in queries)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class _Noted:
+    """Tags of a page that count for more than others, if they have attributes."""
+
+    formatting: list[bytes] = field(default_factory=list[bytes])
+    """Up to their ends, without the `<`."""
+    links: list[bytes] = field(default_factory=list[bytes])
+    """The same; they are formatting, too, but only one of them can be open."""
+    merged: int = 0
+    base: bool = False
+    """Is there what may be a `<base>`?"""
+
+
+@frozen
 class _Path:
     """What a selector has to do for each element."""
 
@@ -125,29 +183,41 @@ def _chains(elements: int, links: int) -> int:
     return elements ** (links + 1) // factorial(links + 1)
 
 
-def _has_light_tags(body: bytes, tags: int, light_ns: int) -> bool:
+def _has_light_tags(body: bytes, tags: int, noted: _Noted, light_ns: int) -> bool:
     """Attributes and formatting: where the page could have too much of it, by how much it has."""
-    if _has_few_bytes(len(body), tags, light_ns):
-        return True
-    noted: list[bytes] = _NOTED_TAG.findall(body)
-    formatting = [tag for tag in noted if not _is_merged(tag)]
-    if not _HIDDEN_END.search(body):
-        merged = len(noted) - len(formatting)
-        short = _has_short_tags(body, merged, light_ns) or _has_no_long_tag(body, tags, merged, light_ns)
+    if not _HIDDEN_END.is_in(body):
+        short = _has_short_tags(body, noted.merged, light_ns) or _has_no_long_tag(body, tags, noted.merged, light_ns)
         if not (short or _attributes_ns(body, tags) <= light_ns or _has_few_attributes(body, light_ns)):
             return False
-    elif not _has_few_attributes(body, light_ns):
-        body = _with_hidden_ends(body)
-        if _attributes_ns(body, tags) > light_ns:
+    else:
+        few, body = _has_few_attributes(body, light_ns), _with_hidden_ends(body)
+        if not few and _attributes_ns(body, tags) > light_ns:
             return False
-        formatting = [tag for tag in _NOTED_TAG.findall(body) if not _is_merged(tag)]
-    return not formatting or _formatting_ns(formatting, tags) <= light_ns
+        noted = _note_tags(body)
+    return _formatting_ns(noted, tags) <= light_ns
+
+
+def _note_tags(body: bytes) -> _Noted:
+    noted = _Noted()
+    start, end = _NOTED_TAG.find(body)
+    while end >= 0:
+        name, tag = body[start + 1 : start + 5].lower(), body[start + 1 : end]
+        if name in _MERGED:
+            noted.merged += 1
+        elif name == _BASE:
+            noted.base = True
+        elif name[:1] == _LINK:
+            noted.links.append(tag)
+        else:
+            noted.formatting.append(tag)
+        start, end = _NOTED_TAG.find(body, end)
+    return noted
 
 
 def _has_few_bytes(length: int, tags: int, light_ns: int) -> bool:
     """Is it so short that in so many tags nothing can be too much, not even attributes of formatting throughout?"""
     attributes = length // _ATTRIBUTE_BYTES
-    copies_ns = tags * (tags * _COPY_NS + attributes * _COPIED_ATTRIBUTE_NS)
+    copies_ns = tags * (tags * _COPY_NS + (1 + _ADOPTED) * attributes * _COPIED_ATTRIBUTE_NS)
     return copies_ns + attributes**2 * _PAIR_NS <= light_ns
 
 
@@ -162,11 +232,13 @@ def _has_short_tags(body: bytes, merged: int, light_ns: int) -> bool:
 
     Most pages are known by this.
     """
-    block = light_ns * _ATTRIBUTE_BYTES**2 // (4 * _PAIR_NS * len(body))  # with two in each tag, half of what is light
-    for start in range(0, len(body) - block + 1, block):
-        if body.find(b">", start, start + block) < 0:
+    longest = light_ns * _ATTRIBUTE_BYTES**2 // (2 * _PAIR_NS * len(body))  # with half of what is light in all of them
+    end, last = 0, len(body) - longest
+    while end < last:
+        end = body.rfind(b">", end, end + longest) + 1
+        if not end:
             return False
-    return (merged * 2 * block // _ATTRIBUTE_BYTES) ** 2 * _PAIR_NS <= light_ns // 2
+    return (merged * longest // _ATTRIBUTE_BYTES) ** 2 * _PAIR_NS <= light_ns // 2
 
 
 def _has_no_long_tag(body: bytes, tags: int, merged: int, light_ns: int) -> bool:
@@ -175,30 +247,35 @@ def _has_no_long_tag(body: bytes, tags: int, merged: int, light_ns: int) -> bool
     return (tags * most**2 + (merged * most) ** 2) * _PAIR_NS <= light_ns and not _LONG_TAG.search(body)
 
 
-def _is_merged(tag: bytes) -> bool:
-    return tag[:4].lower() in _MERGED
-
-
 def _attributes_ns(body: bytes, tags: int) -> int:
     """At most, for attributes of one tag; those of all `<html>` and `<body>` are given to one."""
     pairs, merged = tags * (_SHORT_TAG // _ATTRIBUTE_BYTES) ** 2, 0
     for tag in _MARKED_TAG.findall(body):
         count = _count_attributes(tag)
         pairs += count**2
-        if _is_merged(tag):
+        if tag[:4].lower() in _MERGED:
             merged += count
     return (pairs + merged**2) * _PAIR_NS
 
 
-def _formatting_ns(formatting: list[bytes], tags: int) -> int:
+def _formatting_ns(noted: _Noted, tags: int) -> int:
     """At most, for formatting that has attributes: others are few that differ."""
-    different = set(formatting)
-    if any(map(_OPEN_QUOTE.search, different)):  # it goes on behind this end
+    different, links = set(noted.formatting), noted.links
+    if not (different or links):
+        return 0
+    if any(map(_OPEN_QUOTE.search, (*different, *links))):  # it goes on behind this end
         return sys.maxsize
     attributes = _count_attributes(b"".join(different))
     copies_ns = tags * (len(different) * _COPY_NS + attributes * _COPIED_ATTRIBUTE_NS)
-    compared = _count_attributes(b"".join(formatting)) * attributes
-    return _SAME * (copies_ns + compared * _PAIR_NS)
+    compared = _count_attributes(b"".join(noted.formatting)) * attributes
+    adopted_ns = tags * _ADOPTED * _copy_ns(different)
+    # Of links only one is open at a time.
+    return _SAME * (copies_ns + compared * _PAIR_NS) + adopted_ns + tags * (1 + _ADOPTED) * _copy_ns(links)
+
+
+def _copy_ns(elements: Collection[bytes]) -> int:
+    """To make the largest of them again."""
+    return _COPY_NS + max(map(_count_attributes, elements)) * _COPIED_ATTRIBUTE_NS if elements else 0
 
 
 def _count_attributes(markup: bytes) -> int:

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from shoal.extract.findings import Findings, Wanted, find
+from shoal.extract.weight import Weight
 
-TOGETHER = 16
+TOGETHER = 32
 """Pages in a row."""
-PAUSE_S = 0.005
+PAUSE_S = 0.01
 """So long pages are read before others have their turn, unless one takes longer."""
 
 T = TypeVar("T")
@@ -28,13 +29,14 @@ class _Page:
     body: bytes
     wanted: Wanted
     found: asyncio.Future[Findings | None]
+    weight: Weight = Weight.HEAVY
 
-    def tried(self, read: Callable[[], T]) -> T | None:
+    def tried(self, read: Callable[[_Page], T]) -> T | None:
         """What comes of it; when it fails, whoever waits for the page is told, and when he has left, nothing does."""
         if self.found.done():
             return None
         try:
-            return read()
+            return read(self)
         except Exception as exc:  # noqa: BLE001 - it is his
             self.found.set_exception(RuntimeError(repr(exc)) if isinstance(exc, StopIteration) else exc)
             return None
@@ -86,13 +88,24 @@ class InPlace:
 
 
 def _is_light(page: _Page) -> bool:
-    light = page.tried(lambda: page.wanted.is_light(page.body))
-    if light is False:
+    weight = page.tried(_weigh)
+    if weight is Weight.HEAVY:
         page.found.set_result(None)
-    return bool(light)
+    if weight is None or weight is Weight.HEAVY:
+        return False
+    page.weight = weight
+    return True
 
 
 def _read(page: _Page) -> None:
-    found = page.tried(lambda: find(page.body, page.wanted))
+    found = page.tried(_find)
     if found is not None:
         page.found.set_result(found)
+
+
+def _weigh(page: _Page) -> Weight:
+    return page.wanted.weigh(page.body)
+
+
+def _find(page: _Page) -> Findings:
+    return find(page.body, page.wanted, bare=page.weight is Weight.BARE)

@@ -12,11 +12,12 @@ from selectolax.lexbor import LexborHTMLParser
 
 from shoal.core.spec import JobSpec
 from shoal.extract.findings import Wanted, find
-from shoal.extract.weight import LIGHT_BYTES, LIGHT_NS, LIGHT_TAGS, Query, is_light
+from shoal.extract.weight import LIGHT_BYTES, LIGHT_NS, LIGHT_TAGS, Query, Weight, is_light, weigh
 
 ROW = b"<div class='row'><h2><a href='/p/%d'>A product</a></h2><p>Its description, and its price</p></div>\n"
 MOST_S = 0.4
 """About 40 ms are meant; machines differ, and may be busy."""
+COPIED_ATTRIBUTE_NS = 30
 ORDINARY = b"<!doctype html><title>A page</title>" + ROW * 250
 
 
@@ -42,6 +43,9 @@ def test_an_ordinary_page_is_light() -> None:
     )
     assert is_light(ORDINARY.replace(b"class='row'", b"data-if='a > b'"))
     assert is_light((ROW * 200).replace(b"Its", b"<i class='icon'></i> <b style='x'>Its</b>"))
+    assert is_light(
+        ORDINARY.replace(b"href='/p/", b"target=_blank rel=noopener class='a b c' href='/%b/" % (b"p" * 200))
+    )
     assert is_light(b"<p>" + b"word " * 40_000)
     assert is_light(b"")
 
@@ -71,6 +75,11 @@ def test_an_ordinary_page_is_light() -> None:
         b"".join(b"<Strong %s z%d>" % (attributes(5), number) for number in range(2_000)),
         b"<p>" + b"".join(b"<i/a%d>" % number for number in range(1_000)) + b"<p>x" * 1_000,
         b'<b x=">" %s>' % attributes(1_000) + b"<p>x" * 1_500,
+        (b"<b " + attributes(60) + b">") * 3 + b"<div>" * 1_500 + b"</b>" * 1_480,
+        b"<p><a " + attributes(1_000) + b">" + b"<p>x" * 2_900,
+        b"<p><A\n" + attributes(1_000) + b">" + b"<p>x" * 2_900,
+        b"<p><a x='>' " + attributes(1_000) + b">" + b"<p>x" * 2_900,
+        b"<a " + attributes(4_000) + b">" + b"<div>" * 2_500 + b"</a>" * 480,
     ],
     ids=[
         "long",
@@ -92,6 +101,11 @@ def test_an_ordinary_page_is_light() -> None:
         "formatting with few attributes",
         "formatting that is made again and again",
         "formatting with an end in quotes",
+        "formatting that is adopted again and again",
+        "a link that is made again and again",
+        "a link in capitals",
+        "a link with an end in quotes",
+        "a link that is adopted again and again",
     ],
 )
 def test_what_could_take_long_is_not(body: bytes) -> None:
@@ -152,6 +166,28 @@ def test_no_byte_hides_attributes(attribute: bytes) -> None:
     assert not is_light(b"<p>hi</p><a" + b"".join(attribute % number for number in range(8_000)) + b">x</a>")
 
 
+@pytest.mark.parametrize("base", [b"<base href=/x>", b"<BASE\nhref=/x>", b"<bAsE>", b"<!-- <base> -->", b"<basefont>"])
+@pytest.mark.parametrize("place", [0.0, 0.5, 1.0])
+def test_what_may_be_a_base_is_seen_while_a_page_is_weighed(base: bytes, place: float) -> None:
+    at = int(len(ORDINARY) * place)
+    assert weigh(ORDINARY[:at] + base + ORDINARY[at:]) is Weight.LIGHT
+    assert weigh(ORDINARY) is Weight.BARE
+
+
+@pytest.mark.parametrize("tags", [LIGHT_TAGS, LIGHT_TAGS + 1])
+@pytest.mark.parametrize("filler", [b"", b"x" * 3_000, b"x" * 30_000])
+@pytest.mark.parametrize("first", [True, False])
+def test_tags_are_counted_wherever_they_stand(tags: int, filler: bytes, *, first: bool) -> None:
+    body = b"<p>" * tags + filler if first else filler + b"<p>" * tags
+    assert is_light(body) is (tags == LIGHT_TAGS)
+
+
+def test_different_formatting_is_light_where_there_are_few_tags_to_make_it_again_in() -> None:
+    body = b"".join(b"<b x%d>x</b>" % number for number in range(40)) + b"text " * 4_000
+    assert is_light(body)
+    assert not is_light(body + b"<p>" * (LIGHT_TAGS - 100))
+
+
 PARTS = [b"<p ", b"<BODY ", b">", b"='>'", b'= ">', b'"', b"'", b"/", b" = ", b"\xff", b'="\xff>"', b"\xc3\xa4"]
 
 
@@ -168,6 +204,22 @@ def test_no_light_page_has_many_attributes_however_they_are_written(seed: int, p
     if is_light(body):
         counts = [len(node.attributes) for node in LexborHTMLParser(body).css("*")]
         assert 2 * sum(count**2 for count in counts) <= LIGHT_NS
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([b"<p>x", b"</a>", b"<div>", b"</b>", b"<td>", b"<a>", b"<b>", b"</p>"]), min_size=1, max_size=4
+    ),
+    st.sampled_from([b"a", b"b", b"A", b"nobr"]),
+    st.integers(1, 2_000),
+    st.integers(1, 3_000),
+)
+def test_no_light_page_has_many_attributes_made_again(again: list[bytes], name: bytes, count: int, times: int) -> None:
+    body = b"<p><%b %b>" % (name, attributes(count)) + b"".join(again) * times
+    if is_light(body):
+        made = sum(len(node.attributes) for node in LexborHTMLParser(body).css("*"))
+        assert made * COPIED_ATTRIBUTE_NS <= LIGHT_NS
 
 
 @pytest.mark.parametrize(

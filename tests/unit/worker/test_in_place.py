@@ -45,10 +45,10 @@ def test_a_heavy_page_is_left_to_others_and_its_neighbours_are_read() -> None:
 def test_a_page_that_cannot_be_read_fails_alone(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     real = in_place.find
 
-    def fail_for_some(body: bytes, wanted: Wanted) -> Findings:
+    def fail_for_some(body: bytes, wanted: Wanted, *, bare: bool) -> Findings:
         if body == page(1):
             raise error
-        return real(body, wanted)
+        return real(body, wanted, bare=bare)
 
     monkeypatch.setattr(in_place, "find", fail_for_some)
     before, failed, after = uvloop.run(read_all(page(0), page(1), page(2)))
@@ -59,7 +59,7 @@ def test_a_page_that_cannot_be_weighed_fails_alone(monkeypatch: pytest.MonkeyPat
     def fail(_wanted: Wanted, body: bytes) -> bool:
         raise ValueError(body.decode())
 
-    monkeypatch.setattr(Wanted, "is_light", fail)
+    monkeypatch.setattr(Wanted, "weigh", fail)
     found = uvloop.run(read_all(page(0), page(1)))
     assert [str(each) for each in found] == [page(0).decode(), page(1).decode()]
 
