@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from benchmarks import group, latency, machine, memory, process, server, site, statements, table
+from benchmarks import group, latency, machine, memory, process, quota, server, site, statements, table
 from benchmarks.api import group as api
 from benchmarks.browser import group as browser
 from benchmarks.data import group as data
@@ -128,12 +128,21 @@ def _contenders(options: argparse.Namespace, wanted: Sequence[str]) -> list[Cont
     contenders = [contender for contender in CONTENDERS if contender.name in wanted]
     if options.same_site:
         contenders = [replace(contender, pages=None, timeout=SAME_SITE_TIMEOUT) for contender in contenders]
-    missing = [left_out(contender.name, contender.stack) for contender in contenders if not contender.stack.is_here]
+    missing = [line for contender in contenders if (line := _why_not(contender))]
     if missing and options.only:
         sys.exit("\n".join(missing))
     for line in missing:
         print(line, file=sys.stderr, flush=True)
-    return [contender for contender in contenders if contender.stack.is_here]
+    return [contender for contender in contenders if not _why_not(contender)]
+
+
+def _why_not(contender: Contender) -> str:
+    """Why it cannot run here; empty when it can."""
+    if not contender.stack.is_here:
+        return left_out(contender.name, contender.stack)
+    if contender.cores is not None and not quota.can_limit():
+        return f"{contender.name}: left out; it takes root, and control groups, to give it a share of the processors"
+    return ""
 
 
 def _run(contenders: Sequence[Contender], options: argparse.Namespace, kb: int) -> Iterator[Reading | Failure]:

@@ -101,6 +101,7 @@ BARS = (
     _faster("shoal-1-archive", 0.6, "raw"),
     *(_faster(BASE, times, other) for other, times in OTHERS.items()),
     _faster("shoal-2", 1.7, BASE),
+    _faster("shoal-2-shared", 1.7, "shoal-1-shared"),
     *(_lighter(BASE, other) for other in OTHERS),
     Bar(f"{BASE}: Redis calls a page", f"≤ {MAX_CALLS:g}", _calls_a_page, lambda measured: measured <= MAX_CALLS),
 )

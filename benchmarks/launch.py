@@ -78,6 +78,8 @@ class Contender:
     durable: bool = False
     """Whether these log their writes, as Shoal's embedded server does."""
     timeout: timedelta = timedelta(minutes=3)
+    cores: float | None = None
+    """What it may take of the processors; none: whatever is free."""
 
     def size(self, pages: int, *, quick: bool, kb: int = PAGE_KB) -> int:
         """Return the number of pages of the site that this contender is given; of large ones there are fewer."""

@@ -8,6 +8,8 @@ from functools import partial
 from benchmarks.launch import Contender, Ground, Launch, Stack, foreign
 
 LONG = timedelta(minutes=5)
+SHARE = 0.5
+"""Of a core, for each worker with all that belongs to it, where two workers are held against one."""
 
 
 def _raw(ground: Ground) -> Launch:
@@ -23,10 +25,12 @@ def _shoal(ground: Ground, *, workers: int, archive: bool) -> Launch:
     return Launch([sys.executable, "-m", "shoal", "crawl", ground.url, *options], env)
 
 
-def _shoal_contender(workers: int, *, archive: bool) -> Contender:
+def _shoal_contender(workers: int, *, archive: bool = False, share: float | None = None) -> Contender:
+    """`share`: of a core, for each worker."""
     # Frontier and broker have a server each, so that the doorbells' share of the calls can be read off.
-    name = f"shoal-{workers}-archive" if archive else f"shoal-{workers}"
-    return Contender(name, partial(_shoal, workers=workers, archive=archive), servers=2, durable=True)
+    name = f"shoal-{workers}{'-archive' * archive}{'-shared' * (share is not None)}"
+    launch, cores = partial(_shoal, workers=workers, archive=archive), share and share * workers
+    return Contender(name, launch, servers=2, durable=True, cores=cores)
 
 
 def _scrapy(script: str, *options: str) -> Callable[[Ground], Launch]:
@@ -58,10 +62,12 @@ def _tutorial_contender(name: str, pool: str) -> Contender:
 
 CONTENDERS = (
     Contender("raw", _raw),
-    _shoal_contender(1, archive=False),
+    _shoal_contender(1),
     _shoal_contender(1, archive=True),
-    _shoal_contender(2, archive=False),
+    _shoal_contender(2),
     _shoal_contender(2, archive=True),
+    _shoal_contender(1, share=SHARE),
+    _shoal_contender(2, share=SHARE),
     Contender("scrapy", _scrapy("scrapy_plain.py"), Stack.SCRAPY, pages=2_000, quick_pages=100, timeout=LONG),
     Contender("scrapy-tuned", _scrapy("scrapy_tuned.py"), Stack.SCRAPY, pages=6_000, quick_pages=200, timeout=LONG),
     Contender("scrapy-shortcut", _scrapy("scrapy_tuned.py", "--shortcut"), Stack.SCRAPY, pages=6_000, quick_pages=400),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import valkey
+from benchmarks import quota, valkey
 from benchmarks.launch import REPOSITORY, Contender, Ground, environment
 from benchmarks.process import Child, NotReadyError, end, running
 from benchmarks.result import Failure, Outcome, Reading
@@ -49,7 +49,7 @@ def measure(contender: Contender, course: Course) -> Reading | Failure:
     """Let a contender crawl its site."""
     try:
         return _measure(contender, course)
-    except (CrawlError, NotReadyError) as exc:
+    except (CrawlError, NotReadyError, OSError, subprocess.SubprocessError) as exc:
         return Failure(contender.name, course.number, str(exc))
 
 
@@ -88,7 +88,8 @@ def _crawl(contender: Contender, ground: Ground) -> tuple[Outcome, Cost]:
     cpu_before = _cpu_of_children()
     env = environment(launch.env)
     with (
-        running(launch.command, log=log, output=output, env=env, cwd=REPOSITORY) as child,
+        quota.limited(contender.cores) as join,
+        running(launch.command, log=log, output=output, env=env, cwd=REPOSITORY, first=join) as child,
         Tree(child.pid) as tree,
     ):
         try:

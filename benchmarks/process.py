@@ -34,8 +34,17 @@ def running(
     output: Path | None = None,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    first: Callable[[], None] = lambda: None,
 ) -> Generator[Child]:
-    """Run a command while the block lasts; its errors go to `log`, its output there too or to `output`."""
+    """Run a command while the block lasts; its errors go to `log`, its output there too or to `output`.
+
+    `first` is called in its process before it begins.
+    """
+
+    def begin() -> None:
+        _die_with_parent()
+        first()
+
     with log.open("wb") as errors, (output or log).open("ab") as out:
         child = subprocess.Popen(
             command,
@@ -45,7 +54,7 @@ def running(
             env=env,
             cwd=cwd,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=begin,
         )
     try:
         yield child

@@ -1,6 +1,6 @@
 """How long an urgent URL waits while a batch crawl takes all that the workers have.
 
-A batch of 100,000 URLs without a limit keeps two worker processes busy. At moments drawn by lot a client posts a job of
+A batch of 500,000 URLs without a limit keeps two worker processes busy. At moments drawn by lot a client posts a job of
 one URL in the high lane, for another host; from there to the arrival of its request at the target is what counts.
 """
 
@@ -14,7 +14,7 @@ from benchmarks.politeness.ground import FREE, Ground, a_ground
 from benchmarks.politeness.target import Manner, addresses
 from benchmarks.result import Row
 
-QUEUED, QUEUED_QUICK = 100_000, 40_000
+QUEUED, QUEUED_QUICK = 500_000, 40_000
 TIMES, TIMES_QUICK = 100, 5
 PROCESSES = 2
 THINK_S = (0.05, 0.25)
