@@ -17,12 +17,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from shoal.worker.tasks import OTHER_FILES
 from tests.command import Shoal
 from tests.site.generated import LinkedSite
 from tests.site.server import Server, serve
 from tests.waiting import wait_until
 
 SOON = timedelta(seconds=60)
+SOCKETS = 128
+"""That a worker has, unless it is told otherwise."""
 OPTIONS = ("--rate", "40", "--parallel", "8", "--no-robots", "--workers", "1", "--json")
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="workers are forked where /proc is")
 
@@ -54,6 +57,13 @@ def test_its_supervisor_keeps_nothing_of_the_command(shoal: Shoal) -> None:
     with _crawling(shoal, 100) as (_site, crawl, (supervisor, celery, *_)):
         assert "pydantic_core" in _mapped(celery)
         assert "pydantic_core" not in _mapped(supervisor)
+        crawl.communicate(timeout=60)
+
+
+def test_it_has_room_for_its_sockets_before_it_needs_them(shoal: Shoal) -> None:
+    with _crawling(shoal, 100) as (_site, crawl, (_supervisor, celery, *_)):
+        (room,) = (line for line in Path(f"/proc/{celery.pid}/status").read_text().splitlines() if "FDSize" in line)
+        assert int(room.split()[1]) >= 2 * SOCKETS + OTHER_FILES > celery.num_fds()
         crawl.communicate(timeout=60)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import redis
@@ -364,6 +365,22 @@ def test_job_does_not_end_while_a_retry_waits(frontier: Frontier) -> None:
     frontier.close("job")
     assert settle(frontier, lease(frontier), Outcome.RETRY, delay=SOON).ended == ()
     assert settle(frontier, lease_soon(frontier), Outcome.DEAD).ended == ("job",)
+
+
+def test_links_are_let_in_some_at_a_time_so_that_nobody_waits_for_all(
+    frontier: Frontier, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.frontier.frontier.FOUND_AT_ONCE", 10)
+    start(frontier, "job", pages("a.test", 1))
+    before = _scripts_run(client)
+    report = frontier.admit("job", pages("a.test", 25), 7)
+    assert _scripts_run(client) - before == 3
+    assert (report.admitted, report.duplicates) == (24, 8)
+    assert targets(lease(frontier)) == [f"/{number}" for number in range(25)]
+
+
+def _scripts_run(client: redis.Redis) -> int:
+    return cast(Any, client).info("commandstats")["cmdstat_evalsha"]["calls"]
 
 
 def test_ended_job_admits_nothing(frontier: Frontier) -> None:

@@ -64,6 +64,8 @@ from shoal.frontier.wire import (
 T = TypeVar("T")
 
 ADMIT_AT_ONCE = 2_000
+FOUND_AT_ONCE = 500
+"""Of links that a worker has found, who leases meanwhile, and waits for these. Shards get their parts at once."""
 SETTLE_AT_ONCE = 500
 LEASE_AT_MOST = 1_000
 FORGET_AT_ONCE = 5_000
@@ -144,7 +146,7 @@ class Frontier:
         With `owing`, those of hosts whose server is away may be left out; whoever led to them is settled with that.
         """
         del owing  # a frontier in a piece is here or away
-        return self._admit(job, triple, candidates, duplicates)
+        return self._admit(job, triple, candidates, FOUND_AT_ONCE, duplicates)
 
     def admit_submitted(self, job: str, urls: Sequence[Url], *, again: bool = False) -> AdmitReport:
         """Let in URLs that were named by somebody; the same as `admit`, cheaper for ten thousand at once.
@@ -152,18 +154,18 @@ class Frontier:
         `again`: after a loss, just in case; after the next one they would come once more.
         """
         del again
-        return self._admit(job, submitted, urls)
+        return self._admit(job, submitted, urls, ADMIT_AT_ONCE)
 
     def _admit(
-        self, job: str, write: Callable[[T], Triple], candidates: Sequence[T], duplicates: int = 0
+        self, job: str, write: Callable[[T], Triple], candidates: Sequence[T], at_once: int, duplicates: int = 0
     ) -> AdmitReport:
         """`write` tells how a candidate stands in Redis."""
-        starts = range(0, max(1, len(candidates)), ADMIT_AT_ONCE)
+        starts = range(0, max(1, len(candidates)), at_once)
         calls = (
             [
                 job,
                 0 if start else duplicates,
-                *chain.from_iterable(map(write, candidates[start : start + ADMIT_AT_ONCE])),
+                *chain.from_iterable(map(write, candidates[start : start + at_once])),
             ]
             for start in starts
         )

@@ -22,8 +22,9 @@ BATCH_WAIT_S = 0.02
 """Results wait this long for company before they are delivered."""
 FEW_VISITS = 32
 SHORT_WAIT_S = 0.005
-"""With few visits under way there is little company to come, and hosts at their cap wait for the settlement."""
-BATCH_SIZE = 64
+"""With few visits under way there is little company to come, and hosts at their cap wait for the settlement; and where
+nothing waits to be leased, what these results lead to is all there is to do next."""
+BATCH_SIZE = 128
 BATCH_MOST = 128
 """Results of one batch: so many rows SQLite takes in one statement."""
 SHORTEST_BACKOFF_S = 0.1
@@ -51,10 +52,14 @@ class Deliverer:
         """Deliver for as long as the slice runs."""
         while True:
             await self._desk.results_come()
+            await asyncio.sleep(0)  # the visit that brings the first one is over
             if len(self._desk.results) < BATCH_SIZE and self._desk.visits and not self._desk.draining:
-                await asyncio.sleep(BATCH_WAIT_S if len(self._desk.visits) > FEW_VISITS else SHORT_WAIT_S)
+                await asyncio.sleep(self._patience())
             await self._deliver(self._desk.take_results(BATCH_MOST))
             self._desk.delivered()
+
+    def _patience(self) -> float:
+        return SHORT_WAIT_S if self._desk.is_dry or len(self._desk.visits) <= FEW_VISITS else BATCH_WAIT_S
 
     def log_jobs(self) -> None:
         """What was done for whom: a submission can be followed through the logs by its id."""

@@ -23,6 +23,8 @@ class Desk:
         self.delivering: list[Result] = []
         self.draining = False
         """Nothing more will come."""
+        self.is_dry = False
+        """Did the last lease leave sockets free because nothing waits that it could have had?"""
         self._changed = asyncio.Event()
         self._results_wait = asyncio.Event()
 
@@ -82,6 +84,11 @@ class Desk:
     def undelivered(self) -> int:
         """Results that are not in the stores yet."""
         return len(self.results) + len(self.delivering)
+
+    @property
+    def brings_work(self) -> bool:
+        """Is there nothing to lease but what undelivered results lead to?"""
+        return self.is_dry and self.undelivered > 0
 
     @property
     def empty(self) -> bool:

@@ -39,6 +39,9 @@ log = structlog.get_logger()
 
 POLL_S = 0.1
 """A slice with free sockets looks for new and urgent work this often."""
+SOON_S = 0.005
+"""The same where nothing waits that it could have, but results are to be delivered: each part of their links is work at
+once. Twice as long after each look that finds nothing."""
 LINGER_S = 1.0
 """Stay for work that is due within this time."""
 MAX_BACKOFF_S = 5.0
@@ -125,7 +128,7 @@ class Slice:
 
     async def _lease_all(self) -> None:
         deadline = time.monotonic() + self._limits.length.total_seconds()
-        backoff = POLL_S
+        backoff, soon = POLL_S, SOON_S
         while not self._sign.up and time.monotonic() < deadline:
             if self._free() < self._least_batch():
                 await self._desk.wait(POLL_S)  # for a batch worth a call; then a small one is better than idle sockets
@@ -143,10 +146,14 @@ class Slice:
                 await self._sign.wait(backoff)
                 backoff = min(backoff * 2, MAX_BACKOFF_S)
                 continue
+            self._desk.is_dry = batch.next_due is None and len(batch.leases) < free
             if idle and _brings_nothing(batch):
                 return
+            if batch.leases:
+                soon = SOON_S
             if len(batch.leases) < free:
-                await self._desk.wait(_pause(batch))
+                await self._desk.wait(soon if self._desk.brings_work else _pause(batch))
+                soon = min(2 * soon, POLL_S)
         self._report.work_remains = True
 
     def _free(self) -> int:

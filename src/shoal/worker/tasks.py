@@ -34,6 +34,7 @@ from shoal.core.model import CONTROL_QUEUE
 from shoal.guardian import die_with_parent
 from shoal.heap import keep_heap
 from shoal.observe import flush_logs
+from shoal.open_files import make_room
 from shoal.redis_url import is_amqp
 from shoal.settings import Settings
 from shoal.stdlog import adopt_library_logs
@@ -58,6 +59,8 @@ log = structlog.get_logger()
 
 SHORT_ID = 8
 """Characters of a task's id that are enough to tell slices apart."""
+OTHER_FILES = 128
+"""Databases, Redis, logs, archives."""
 
 
 class Worker:
@@ -104,6 +107,7 @@ class Worker:
         take_turns_often()
         calm_collector()
         keep_heap()
+        make_room(self._files)
         try:
             worker.start()
         finally:
@@ -123,6 +127,11 @@ class Worker:
         which = self._life.worker.rpartition(":")[2]
         own = f".{which}" if is_amqp(redis_urls(self._settings).broker) else ""
         return f"{does}{own}@{os.uname().nodename}"
+
+    @property
+    def _files(self) -> int:
+        """That a process of this worker may have open: connections to hosts, old and new, and all else."""
+        return 2 * self._settings.sockets + OTHER_FILES if self._settings.lease_queues else OTHER_FILES
 
     @property
     def _mixed(self) -> bool:
@@ -211,6 +220,7 @@ class Worker:
 
     def _on_child_start(self, **_: Any) -> None:
         self._lifeline.adopt()
+        make_room(self._files)
         die_with_parent()  # Celery's children do not always notice that their main process was killed
 
     def _on_child_end(self, exitcode: int | None = None, **_: Any) -> None:
