@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench chaos fleet requirements clean
+.PHONY: help demo test check services format bench chaos fleet requirements clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort
@@ -16,16 +16,19 @@ help:  ## this list
 demo: .venv/run.stamp  ## crawl the bundled bookshop with embedded Valkey and real Celery workers
 	@$(BIN)/python -m examples.demo
 
-test: .venv/dev.stamp check  ## all tests, the short fault drill and the short benchmark
-	@scripts/get-services
-	scripts/in-memory $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --ignore tests/chaos
-	scripts/in-memory $(BIN)/python -m pytest -n 3 --dist worksteal tests/chaos  # most of the time, these wait
+test: .venv/dev.stamp  ## all tests, the short fault drill and the short benchmark
+	@$(MAKE) --no-print-directory -j 2 check services
+	scripts/in-memory $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --ignore tests/chaos
+	scripts/in-memory $(BIN)/python -m pytest -n 4 --dist worksteal tests/chaos  # most of the time, these wait
 
 check: .venv/dev.stamp  ## ruff, pyright strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	PYTHONPATH=src $(BIN)/lint-imports --no-cache
+
+services: .venv/dev.stamp
+	@scripts/get-services
 
 format: .venv/dev.stamp  ## put the code into shape
 	$(BIN)/ruff check --fix .
@@ -39,8 +42,7 @@ chaos: .venv/dev.stamp  ## the long version of the fault tests, and 20 runs of t
 	  tests/acceptance/test_benchmarks.py tests/acceptance/test_browser.py tests/contract/test_frontier_machine.py
 	$(BIN)/shoal drill --runs 20 --seed 1
 
-fleet: .venv/dev.stamp  ## the acceptance tests on another fleet: FLEET=postgres, sentinel or rabbitmq
-	@scripts/get-services
+fleet: services  ## the acceptance tests on another fleet: FLEET=postgres, sentinel or rabbitmq
 	SHOAL_TEST_FLEET=$(or $(FLEET),rabbitmq) $(BIN)/python -m pytest -n 2 --dist loadfile $(or $(TESTS),tests/acceptance)
 
 requirements: .venv/dev.stamp  ## renew the pinned, hashed requirements

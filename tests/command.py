@@ -174,4 +174,5 @@ def a_home(folder: Path) -> Generator[Shoal]:
 
 def wait_for_nobody(shoal: Shoal) -> None:
     """All processes of the home end by themselves, the embedded Redis last."""
-    wait_until(lambda: not shoal.processes(), within=timedelta(seconds=20))
+    look_again_s = 0.05  # at all processes of the machine, which takes some of it
+    wait_until(lambda: not shoal.processes(), within=timedelta(seconds=20), poll_s=look_again_s)

@@ -2,7 +2,7 @@
 
 A command is a process like any other: arguments, environment, folder, files and exit code are its own. Only what every
 start of Python costs, most of a second, is paid once and not a thousand times. Commands that are interrupted, killed or
-looked for by name are started in full (`Shoal.start`).
+looked for by name are started in full (`Shoal.start`). A shell finds them as `shoal` in a folder (`forks_in`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha1
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NoReturn, cast
 
 from shoal.cli import forked
 from shoal.cli.commands import PANELS
+from shoal.collector import calm_collector
 
 MODULES = (
     *sorted({f"shoal.cli.{entry.place.partition(':')[0]}" for entries in PANELS.values() for entry in entries}),
@@ -42,6 +45,20 @@ MODULES = (
 )
 """What commands import when they need it."""
 REQUEST_BYTES = 1 << 20
+PROGRAM = """\
+#!{python} -IS
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as forks:
+    forks.connect({place!r})
+    request = {{"args": sys.argv[1:], "environment": dict(os.environ), "folder": os.getcwd()}}
+    socket.send_fds(forks, [json.dumps(request).encode()], [0, 1, 2])
+    sys.exit(int(forks.recv(16)))
+"""
+"""What a shell starts: its files, folder and variables go to the command, whose exit code comes back."""
+UNSAID = 120
+"""Python's own exit code when the last of its output could not be written."""
+LATE = 124
+"""The exit code of what took too long, as that of `timeout`."""
 COMM = Path("/proc/self/comm")
 """The name of this process; its file on Linux."""
 
@@ -70,23 +87,20 @@ class Forks:
         with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             stdin.write(given.encode())
             stdin.seek(0)
-            code = self._wait(args, environment, folder, (stdin, out, err), timeout_s)
-            return code, _text(out), _text(err)
-
-    def _wait(
-        self,
-        args: tuple[str, ...],
-        environment: dict[str, str],
-        folder: Path,
-        files: tuple[IO[bytes], ...],
-        timeout_s: float,
-    ) -> int:
-        told, telling = os.pipe()
-        with os.fdopen(told, "rb", buffering=0) as answers:
             request = json.dumps({"args": args, "environment": environment, "folder": str(folder)}).encode()
             assert len(request) < REQUEST_BYTES
+            code = self.wait(request, [file.fileno() for file in (stdin, out, err)], timeout_s)
+            if code is None:
+                raise subprocess.TimeoutExpired(["shoal", *args], timeout_s)
+            return code, _text(out), _text(err)
+
+    def wait(self, request: bytes, files: list[int], timeout_s: float) -> int | None:
+        """The exit code of a command with these files; None when it took too long, and was killed."""
+        assert request  # nothing would mean that there are no more commands
+        told, telling = os.pipe()
+        with os.fdopen(told, "rb", buffering=0) as answers:
             with self._lock:
-                socket.send_fds(self._socket, [request], [*(file.fileno() for file in files), telling])
+                socket.send_fds(self._socket, [request], [*files, telling])
             os.close(telling)
             pid = int(answers.readline())
             killer = threading.Timer(timeout_s, os.kill, (pid, signal.SIGKILL))
@@ -96,9 +110,7 @@ class Forks:
             finally:
                 timely = killer.is_alive()
                 killer.cancel()
-        if not timely:
-            raise subprocess.TimeoutExpired(["shoal", *args], timeout_s)
-        return code
+        return code if timely else None
 
 
 @cache
@@ -107,6 +119,42 @@ def forks() -> Forks:
     made = Forks()
     atexit.register(made.close)
     return made
+
+
+@contextmanager
+def forks_in(folder: Path, timeout_s: float) -> Generator[None]:
+    """For as long as the block lasts, a `shoal` in this folder, for shells."""
+    place, program = folder / "forks", folder / "shoal"
+    program.write_text(PROGRAM.format(python=sys.executable, place=str(place)))
+    program.chmod(0o755)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+        door.bind(str(place))
+        door.listen()
+        threading.Thread(target=_let_in, args=(door, timeout_s), daemon=True).start()
+        try:
+            yield
+        finally:
+            door.shutdown(socket.SHUT_RDWR)
+
+
+def _let_in(door: socket.socket, timeout_s: float) -> None:
+    with suppress(OSError):  # the door is shut
+        while True:
+            caller, _ = door.accept()
+            threading.Thread(target=_answer, args=(caller, timeout_s), daemon=True).start()
+
+
+def _answer(caller: socket.socket, timeout_s: float) -> None:
+    with caller:
+        request, files, *_ = socket.recv_fds(caller, REQUEST_BYTES, 3)
+        if not request:  # the caller has ended before it said anything
+            return
+        try:
+            code = forks().wait(request, files, timeout_s)
+        finally:
+            for file in files:
+                os.close(file)
+        caller.send(str(LATE if code is None else code).encode())
 
 
 def _text(file: IO[bytes]) -> str:
@@ -146,10 +194,18 @@ def _watch(request: dict[str, Any], files: list[int]) -> list[str]:
         os.dup2(file, number)
     for file in files:
         os.close(file)
+    _open_streams()
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
     return request["args"]
+
+
+def _open_streams() -> None:
+    """As Python does when it starts; the old ones remember what kind of files those of this process were."""
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
 
 
 # --- in a command -----------------------------------------------------------------------------------------------------
@@ -164,15 +220,38 @@ def _name_worker() -> None:
     COMM.write_text(mark_of(os.environ["SHOAL_HOME"]))
 
 
+def _run(command: Callable[[], object]) -> NoReturn:
+    """To its end, which is Python's own, but that nothing is taken apart.
+
+    That would be most of what a short command costs: each page of memory that is shared with the other forks is copied.
+    """
+    code = 0
+    try:
+        command()
+    except SystemExit as exc:
+        if isinstance(exc.code, str):
+            print(exc.code, file=sys.stderr)
+        code = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
+    cast(Any, threading)._shutdown()
+    cast(Any, atexit)._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        code = UNSAID
+    forked.flush_streams()
+    os._exit(code)
+
+
 def main() -> None:
     for module in MODULES:
         importlib.import_module(module)
+    calm_collector()
     with socket.socket(fileno=int(sys.argv[1])) as asked:
         args = serve(asked)
     if args is not None:
         sys.argv[1:] = args
         cast(Any, forked).be_called_worker = _name_worker
-        runpy.run_module("shoal", run_name="__main__", alter_sys=True)
+        _run(lambda: runpy.run_module("shoal", run_name="__main__", alter_sys=True))
 
 
 if __name__ == "__main__":

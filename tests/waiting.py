@@ -7,6 +7,9 @@ from collections.abc import Callable
 from datetime import timedelta
 
 _POLL_S = 0.002
+_LONGEST_POLL_S = 0.02
+_GROWTH = 1.25
+"""What does not come soon is looked for less often: the machine has more to do than to look."""
 
 
 def wait_until(
@@ -17,3 +20,4 @@ def wait_until(
     while not condition():
         assert time.monotonic() < deadline, f"not true within {within.total_seconds():g} s"
         time.sleep(poll_s)
+        poll_s = max(poll_s, min(poll_s * _GROWTH, _LONGEST_POLL_S))

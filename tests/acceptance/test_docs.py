@@ -34,12 +34,14 @@ from shoal.schedules.book import read_timing
 from tests.command import Done, Shoal, a_home, end
 from tests.conftest import lack
 from tests.documents import RUN, RUN_BESIDE_UP, Block, marked_blocks
+from tests.forks import forks_in
 from tests.site.bookshop import Bookshop
 from tests.site.server import Server, serve
 from tests.waiting import wait_until
 
 SITE, JOB, API = "https://books.example/", "k3x9", "http://127.0.0.1:8000"
 SECONDS = 60.0
+INSTALLED = Path(sys.executable).parent
 # The twins of flags that keep the examples quick. One worker for all of them is quicker than one for each.
 QUICK = {"SHOAL_RATE": "unlimited", "SHOAL_RETRIES": "0", "SHOAL_WORKERS": "0"}
 FIELDS = ("--field", "title=h1", "--field", "price=.price", "--field", "tags[]=.tag")
@@ -63,12 +65,14 @@ class Reader:
     shoal: Shoal
     site: Server
     folder: Path
+    programs: Path
+    """In which a shell finds `shoal`, before it looks where it is installed."""
     job: str = JOB
     address: str = API
 
     def run(self, command: Sequence[str], variables: Mapping[str, str] | None = None) -> Done:
         """A command in the reader's folder."""
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        path = os.pathsep.join((str(self.programs), str(INSTALLED), os.environ["PATH"]))
         environment = {**self.shoal.environment, **QUICK, "PATH": path, **(variables or {})}
         ended = subprocess.run(
             command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=SECONDS, check=False
@@ -83,17 +87,18 @@ class Reader:
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Generator[Reader]:
     """One home and one worker for all examples."""
-    folder = tmp_path_factory.mktemp("docs")
+    folder, programs = tmp_path_factory.mktemp("docs"), tmp_path_factory.mktemp("bin")
     with (
+        forks_in(programs, SECONDS),
         a_home(folder) as shoal,
         serve(Bookshop(slow_seconds=0.2)) as site,
         shoal.running("worker", "--log-level", "error"),
     ):
-        reader = Reader(shoal, site, folder)
+        reader = Reader(shoal, site, folder, programs)
         _write_files(reader)
         done = reader.run(["shoal", "crawl", site.url, "--pages", "60", *FIELDS, "--json", "--quiet"])
         assert done.code == 0, done.err
-        yield Reader(shoal, site, folder, done.json["job"])
+        yield replace(reader, job=done.json["job"])
 
 
 def _write_files(reader: Reader) -> None:
@@ -130,8 +135,10 @@ def test_job_files_are_valid(block: Block) -> None:
 
 
 def test_a_job_file_is_crawled_by_workers_of_its_own(reader: Reader) -> None:
-    """As README says, apart from the rate."""
-    done = reader.run(["shoal", "crawl", "-j", "job.yaml", "--workers", "1", "-o", "fresh.jsonl", "--json"])
+    """As README says, apart from the rate; by the command as it is installed."""
+    done = reader.run(
+        [str(INSTALLED / "shoal"), "crawl", "-j", "job.yaml", "--workers", "1", "-o", "fresh.jsonl", "--json"]
+    )
     assert done.code == 0, done.err
     assert done.json["pages"] == 40
     assert len((reader.folder / "fresh.jsonl").read_text(encoding="utf-8").splitlines()) == 40
@@ -155,7 +162,7 @@ def caller(tmp_path_factory: pytest.TempPathFactory) -> Generator[Reader]:
     folder = tmp_path_factory.mktemp("api")
     (folder / ".curlrc").write_text(CURLRC, encoding="utf-8")
     with a_home(folder) as shoal, serve(Bookshop(slow_seconds=0.2)) as site, _up(shoal) as address:
-        yield Reader(shoal, site, folder, address=address)
+        yield Reader(shoal, site, folder, INSTALLED, address=address)
 
 
 @contextmanager

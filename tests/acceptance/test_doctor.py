@@ -234,14 +234,18 @@ def test_a_redis_that_throws_data_away_or_forgets_is_told(shoal: Shoal) -> None:
 
 
 def test_a_redis_without_memory_is_told(beside: Shoal, url: str) -> None:
+    ballast = 64 << 20  # beside which it matters little what connections take that come and go
     with connect(url) as client:
         client.config_set("maxmemory", "1mb")
         try:
             assert "config set maxmemory " in found(beside, "redis_full")["mend"]
+            client.config_set("maxmemory", "0")
+            client.setrange("ballast", ballast, "x")
             client.config_set("maxmemory", int(client.info("memory")["used_memory"] * 1.05))
             assert found(beside, "redis_nearly_full", "warning")
         finally:
             client.config_set("maxmemory", "0")
+            client.delete("ballast")
 
 
 def test_a_replica_and_a_full_disk_are_told(shoal: Shoal) -> None:

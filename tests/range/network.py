@@ -13,10 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.conftest import lack
+from tests.waiting import wait_until
 
 _GET_FLAGS, _SET_FLAGS, _SET_ADDRESS = 0x8913, 0x8914, 0x8916
 _UP = 1
 _LO = b"lo"
+_ADDRESSES = Path("/proc/self/net/if_inet6")
+_TENTATIVE = 0x40
 
 
 def run_in_namespace(module: str, *arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
@@ -42,6 +45,13 @@ def bring_up(addresses: Sequence[str]) -> None:
         for address in (address for address in addresses if ":" in address):
             packed = socket.inet_pton(socket.AF_INET6, address)
             fcntl.ioctl(control, _SET_ADDRESS, struct.pack("=16sIi", packed, 128, socket.if_nametoindex("lo")))
+    wait_until(lambda: not _has_tentative_addresses())
+
+
+def _has_tentative_addresses() -> bool:
+    """The kernel takes up addresses of IPv6 a moment after it was told them; until then nobody can listen there."""
+    flags = (int(line.split()[4], 16) for line in _ADDRESSES.read_text().splitlines())
+    return any(each & _TENTATIVE for each in flags)
 
 
 def use_name_server(address: str, folder: Path) -> None:

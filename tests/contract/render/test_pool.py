@@ -66,11 +66,24 @@ def _running(rendering: BrowserRenderer) -> Browser:
 def _tree() -> list[psutil.Process]:
     """All below this process that belongs to a browser, also what is dead and unburied; servers of tests do not."""
     deadline = time.monotonic() + BURIED_S
-    while left := [each for each in psutil.Process().children(recursive=True) if not _is_of_the_tests(each)]:
+    while left := _browsers():
         if time.monotonic() > deadline or not all(map(_is_dead, left)):
             break
         time.sleep(0.02)
     return left
+
+
+def _browsers() -> list[psutil.Process]:
+    """What a server of the tests starts belongs to the server, whatever it is called."""
+    children = [each for each in psutil.Process().children() if not _is_of_the_tests(each)]
+    return [each for child in children for each in _with_all_below(child)]
+
+
+def _with_all_below(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _is_dead(process: psutil.Process) -> bool:
@@ -217,10 +230,6 @@ class _Peak:
         while True:
             self.bytes = max(self.bytes, sum(processes.memory_of(each.pid) for each in _browsers()))
             await asyncio.sleep(0.05)
-
-
-def _browsers() -> list[psutil.Process]:
-    return [each for each in psutil.Process().children(recursive=True) if not _is_of_the_tests(each)]
 
 
 def test_pages_that_grow_together_stay_within_the_budget_and_the_largest_is_put_off(
