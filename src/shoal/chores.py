@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
 
+from shoal.core.frozen import frozen
 from shoal.frontier.audit import Audit
 
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chore:
     """One chore; safe to repeat, to miss, and to do twice at once."""
 
@@ -23,7 +23,7 @@ class Chore:
     """At most so often, whoever keeps house; None is in every round."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Repairs:
     """Every repair is logged and counted."""
 

@@ -8,12 +8,12 @@ runs before it; who wants to know earlier counts what is new.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import structlog
 
 from shoal.chores import Chore
 from shoal.core.drift import RUNS, Drift, Profile, find_drifts
+from shoal.core.frozen import frozen
 from shoal.core.model import JobState
 from shoal.core.tally import Tally
 from shoal.frontier.frontier import Frontier
@@ -34,7 +34,7 @@ ROUND_S = 2.0
 JUDGED_AT_ONCE = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counted:
     """What is known of a job's fields."""
 

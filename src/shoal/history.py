@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from shoal.chores import Chore
 from shoal.chores import Window as Turns
 from shoal.core.fleet import QueueDepth, WorkerBeat
+from shoal.core.frozen import frozen
 from shoal.core.history import (
     COARSEST,
     FINEST,
@@ -52,7 +52,7 @@ COUNTED_NOW = 20_000
 """New items that a chart counts while somebody waits for it; the next sample counts all."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chart:
     """A window and its points."""
 

@@ -16,6 +16,7 @@ from math import isclose
 
 import structlog
 
+from shoal.core.frozen import frozen
 from shoal.core.host_name import host_name
 from shoal.core.host_status import Breaker, HostStatus
 from shoal.errors import InputError, NotFound, RedisUnavailable
@@ -40,7 +41,7 @@ Before = tuple[int, str]
 """Where a reader of the list stands: (ms, host) of the last one seen."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostReport:
     """A host as the frontier treats it, and what operators have said about it."""
 
@@ -70,7 +71,7 @@ class HostReport:
         return "file" if _only_filed(self.said, self.filed, "parallel") else "operator"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostListing:
     """Some hosts, the last used first."""
 
@@ -80,7 +81,7 @@ class HostListing:
     more: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostWait:
     """A host, or the bucket that it shares, of which nothing may be asked at this moment."""
 
@@ -247,7 +248,7 @@ class Hosts:
         return self._tell_all(HostLimit(host) for host in suspects if host not in said)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Known:
     """What held at the last look."""
 

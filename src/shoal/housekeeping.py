@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
@@ -17,6 +16,7 @@ import structlog
 from shoal.again.again import Again
 from shoal.chores import Chore, Repairs
 from shoal.control import Ending
+from shoal.core.frozen import frozen
 from shoal.errors import ShoalError
 from shoal.field_stats import FieldStats
 from shoal.frontier.frontier import Frontier
@@ -45,7 +45,7 @@ REMOVE_BATCHES = 40
 TRIM_BATCHES = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Keeping:
     """How much of the ledger is kept."""
 
@@ -53,7 +53,7 @@ class Keeping:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Housekeeper:
     """Called every few seconds; each call is short, and safe to repeat or to miss."""
 

@@ -17,7 +17,6 @@ import re
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from typing import Any
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from shoal.core.frozen import frozen
 from shoal.core.proxies import PoolName, ProxyPool, ProxyState, hide_login, read_proxy
 from shoal.errors import InputError
 
@@ -175,7 +175,7 @@ def _written(path: Path) -> tuple[int, int]:
     return found.st_mtime_ns, found.st_size
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listed:
     """A proxy of a pool, or the template that makes them, without credentials."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
@@ -19,6 +18,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from shoal.core.egress import is_loopback
+from shoal.core.frozen import frozen
 from shoal.frontier.scripts import connect, server_url
 from shoal.redis_url import RedisUrls, redacted, redis_of
 from shoal.settings import Settings
@@ -30,7 +30,7 @@ CONFIGURATION = ("bind", "protected-mode", "requirepass")
 _SECRETS = ("ssl_certfile", "ssl_keyfile", "ssl_password")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Risk:
     """One danger: its name, and what to do."""
 

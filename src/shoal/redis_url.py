@@ -6,10 +6,11 @@ three. A certificate is always checked unless the URL says otherwise: left to it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import parse_qs, urlsplit
 
 from shoal.core.egress import is_loopback
+from shoal.core.frozen import frozen
 from shoal.core.redact import without_login
 from shoal.errors import InputError
 from shoal.frontier.sentinel import Sentinels, is_sentinel
@@ -21,7 +22,7 @@ _TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", 
 """That a URL of RabbitMQ may have, named as those of Redis are."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RedisUrls:
     """Where each part of Shoal finds its database."""
 

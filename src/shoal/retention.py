@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
 
 from shoal.control import Ending
+from shoal.core.frozen import frozen
 from shoal.frontier.frontier import Frontier
 from shoal.store.archive import ArchiveReader
 from shoal.store.ended import EndedJob, EndedJobs, Outdated
@@ -29,7 +29,7 @@ log = structlog.get_logger()
 EXPIRE_AT_ONCE = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stores:
     """Where a job has data."""
 
@@ -42,7 +42,7 @@ class Stores:
     loans: Loans
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Weight:
     """A job that may go, and what goes with it."""
 

@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from shoal.core.frozen import frozen
 from shoal.errors import InputError
 
 log = structlog.get_logger()
@@ -40,7 +41,7 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _NOTHING = nullcontext("")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """Where spans go, and of how many pages there are any."""
 

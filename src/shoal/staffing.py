@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from threading import Lock
 
 from shoal.core.advice import Fleet, KindAdvice, QueueAdvice, advise, by_kind
 from shoal.core.fleet import WorkerBeat
+from shoal.core.frozen import frozen
 from shoal.frontier.watch import Watch
 
 REMEMBERED_S = 5.0
 """Workers tell how they do as often as that."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Staff:
     """Who is there, and what for."""
 

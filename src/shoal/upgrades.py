@@ -8,7 +8,6 @@ there a process that starts does so only when nobody of another version is at wo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import sqlalchemy as sa
@@ -16,6 +15,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from shoal import __version__
 from shoal.core.fleet import WorkerBeat
+from shoal.core.frozen import frozen
 from shoal.embedded import running_url
 from shoal.errors import StoreUnavailable
 from shoal.settings import Settings
@@ -28,7 +28,7 @@ BUILD = f"{__version__} schema {HEAD}"
 SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AtWork:
     """Who works with the database."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 
@@ -16,6 +15,7 @@ from shoal.changes.changes import Changes
 from shoal.changes.telling import ToldChanges
 from shoal.chores import Repairs
 from shoal.control import Control, Ending
+from shoal.core.frozen import frozen
 from shoal.core.spec import JobSpec
 from shoal.embedded import hold_embedded
 from shoal.errors import BadSpec, RedisUnavailable, StoreUnavailable
@@ -79,7 +79,7 @@ from shoal.webhooks.assembly import Parts, make_webhooks
 from shoal.webhooks.webhooks import Webhooks
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Platform:
     """Stores, frontier and control of one process."""
 

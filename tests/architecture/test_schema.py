@@ -35,6 +35,16 @@ def test_migrated_tables_equal_declared_tables(tmp_path: Path) -> None:
     engine.dispose()
 
 
+def test_an_index_of_some_rows_is_declared_with_its_condition(tmp_path: Path) -> None:
+    file = tmp_path / "new.db"
+    open_database(f"sqlite:///{file}").dispose()
+    conditional = {sql.partition(" ON ")[0].split()[-1]: sql for sql in _statements(file) if " WHERE " in sql}
+    declared = {str(each.name): each.info.get("where") for table in metadata.sorted_tables for each in table.indexes}
+    assert {name: sql.partition(" WHERE ")[2] for name, sql in conditional.items()} == {
+        name: where for name, where in declared.items() if where
+    }
+
+
 def test_a_new_file_has_the_tables_of_one_that_went_through_all_migrations(tmp_path: Path) -> None:
     migrated, new = tmp_path / "migrated.db", tmp_path / "new.db"
     engine = make_engine(f"sqlite:///{migrated}")

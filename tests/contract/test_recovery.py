@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from shoal import reconcile
 from shoal.core.explanation import Verdict
+from shoal.core.frozen import names_of
 from shoal.core.job_status import Counters, JobStatus
 from shoal.core.model import ALL_QUEUES, JobState, Lease, Outcome
 from shoal.core.spec import JobSpec
@@ -196,7 +197,7 @@ def _sums(desk: Desk, job: str) -> tuple[dict[str, int], dict[str, int]]:
     status = _status(desk, job)
     assert status.counters.reconciles, status
     left_out = ("duplicates", "lost", "retries", "received")  # bytes of what was not stored are not known
-    counters = {name: getattr(status.counters, name) for name in Counters.__slots__ if name not in left_out}
+    counters = {name: getattr(status.counters, name) for name in names_of(Counters) if name not in left_out}
     return counters, status.reasons
 
 

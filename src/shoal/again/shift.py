@@ -17,6 +17,7 @@ import structlog
 from shoal.again.again import Again
 from shoal.again.archived import ArchivedPages, Heavy
 from shoal.again.grip import Grip
+from shoal.core.frozen import frozen
 from shoal.core.versions import with_extraction
 from shoal.errors import FetchError, RowRefused, ShoalError, Unavailable
 from shoal.extract.extractor import extractor_of
@@ -40,7 +41,7 @@ CAUTIOUS_FROM = 3
 OPEN_SEGMENTS = 16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tools:
     """What a shift works with."""
 

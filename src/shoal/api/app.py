@@ -40,6 +40,7 @@ from shoal.api.auth import Guard
 from shoal.api.context import EXTENSION, Api
 from shoal.api.events import Hub
 from shoal.api.problems import BadValue, install_handlers, refuse_values
+from shoal.api.rule import RouteRule
 from shoal.frontier.attempts import Attempts
 from shoal.frontier.sessions import Sessions
 from shoal.intake.ids import new_request_id
@@ -83,9 +84,15 @@ SECURITY_HEADERS = {
 }
 
 
+class Application(OpenAPI):
+    """All routes, and the document about them."""
+
+    url_rule_class = RouteRule
+
+
 def make_api(platform: Platform) -> Flask:
     """The application of one process."""
-    app = OpenAPI(
+    app = Application(
         "shoal",
         info=Info(title="Shoal", version=__version__, description="Submit, watch and read crawls."),
         security_schemes={

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, cast
 
@@ -13,6 +12,7 @@ from flask import Response, current_app, g, request
 from shoal.api.events import Hub
 from shoal.api.problems import BadValue
 from shoal.core.access import Principal
+from shoal.core.frozen import frozen
 from shoal.core.spec import JobSpec
 from shoal.core.values import read_moment
 from shoal.errors import BadSpec
@@ -28,7 +28,7 @@ from shoal.wiring import Platform
 EXTENSION = "shoal"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Api:
     """The parts of one API process."""
 

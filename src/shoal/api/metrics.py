@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -26,6 +25,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from shoal.core.drift import DRIFTS
+from shoal.core.frozen import frozen
 from shoal.core.host_status import HostStatus
 from shoal.core.model import Outcome
 from shoal.core.trouble import Need
@@ -72,7 +72,7 @@ def render(collector: FrontierCollector) -> tuple[bytes, str]:
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScheduleFigures:
     """What the database knows of schedules."""
 

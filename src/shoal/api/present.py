@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shoal.core.fleet import QueueDepth, WorkerBeat
+from shoal.core.frozen import values_of
 from shoal.core.job_status import JobStatus
 from shoal.core.likeness import hex_of
 from shoal.core.model import AdmitReport
@@ -79,7 +80,7 @@ def progress(status: JobStatus) -> dict[str, Any]:
         "rate": status.rate,
         "eta_seconds": None if status.eta is None else round(status.eta.total_seconds(), 1),
         "carried": status.carried,
-        "counters": {name: getattr(counters, name) for name in counters.__slots__},
+        "counters": values_of(counters),
         "totals": status.totals.as_json,
         "reconciles": status.reconciles,
         "errors": status.errors,

@@ -8,8 +8,8 @@ gone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from shoal.core.frozen import frozen
 from shoal.core.model import JobState, Outcome
 from shoal.core.url import parse
 from shoal.explain.rules import BUDGETS, scope_step
@@ -24,7 +24,7 @@ MOST_STEPS = 50
 MOST_REMEMBERED = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Absence:
     """Why a page is not in a run."""
 

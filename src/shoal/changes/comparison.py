@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import orjson
 
+from shoal.core.frozen import frozen
 from shoal.store.items import ItemRow
 
 MAX_FIELDS = 1_000
@@ -26,7 +27,7 @@ STRETCH = 2_000
 Key = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Keyed:
     """An item in its order."""
 
@@ -34,7 +35,7 @@ class Keyed:
     item: ItemRow
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """A row, and how it differs between both versions."""
 
@@ -96,7 +97,7 @@ class Summary:
         return {**rows, "fields": {name: asdict(sums) for name, sums in self.fields.items()}}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stretch:
     """A part of a comparison."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from shoal.changes.absence import Absence, Absences
 from shoal.changes.comparison import Change, Key, Keyed, Summary, by_field, by_page, compare, compare_stretch
 from shoal.changes.kinds import Kind
+from shoal.core.frozen import frozen
 from shoal.core.url import parse
 from shoal.store.items import ItemRow
 from shoal.store.job_rows import JobRow
@@ -28,7 +28,7 @@ BEGINNING = (FIRST, -1)
 _KINDS = {"added": Kind.NEW, "removed": Kind.GONE, "changed": Kind.CHANGED, "same": Kind.UNCHANGED}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemChange:
     """What became of an item."""
 
@@ -47,7 +47,7 @@ class ItemChange:
         return {"kind": self.kind.value, "why": self.why, **told}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Side:
     """The items of a run that are compared."""
 

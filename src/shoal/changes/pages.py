@@ -6,7 +6,6 @@ A redirect is no page. It is told only where a page has become one, one has beco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from shoal.again.archived import Heavy
@@ -14,6 +13,7 @@ from shoal.changes.absence import NOT_LINKED, Absence, Absences
 from shoal.changes.kinds import Kind
 from shoal.changes.said import Said, StoredTexts
 from shoal.changes.text_diff import TextDiff, diff_of
+from shoal.core.frozen import frozen
 from shoal.core.noise import is_current
 from shoal.errors import FetchError
 from shoal.store.archive import ArchiveReader
@@ -32,7 +32,7 @@ TEXT_CHARS = 2_000_000
 Pair = tuple[Seen | None, Seen | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PageChange:
     """What became of a page."""
 
@@ -65,7 +65,7 @@ def _side(page: Seen | None) -> dict[str, Any] | None:
     return {"status": page.status, "redirect": page.redirect, "fetched_at": iso(page.fetched_ms)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shelves:
     """Where stored pages are."""
 

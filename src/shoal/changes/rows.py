@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from shoal.changes.items import ItemChange
 from shoal.changes.pages import PageChange
+from shoal.core.frozen import frozen
 from shoal.output.columns import Scalar, Type
 from shoal.output.source import MOST, Batch, Source
 from shoal.store.export import Record, iso
@@ -52,7 +52,7 @@ def item_row(change: ItemChange, key: str | None) -> Record:
     return {name: told.get(name) for name in ITEM_COLUMNS}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChangeSource(Source):
     """Changes for a file; they are found anew for each pass over them."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shoal.again.archived import Heavy, response_of
+from shoal.core.frozen import frozen
 from shoal.core.noise import NOTHING_SAID, Noise
 from shoal.core.spec import EXTRACTION, JobSpec
 from shoal.errors import FetchError
@@ -15,7 +16,7 @@ from shoal.store.archive import ArchiveReader
 from shoal.store.page_rows import PageRow
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Said:
     """What a page says."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from shoal.changes.changes import Changes
 from shoal.changes.kinds import Kind
+from shoal.core.frozen import frozen
 from shoal.errors import NotFound
 from shoal.store.jobs import JobStore
 from shoal.webhooks.page_changes import Stretch
@@ -14,7 +13,7 @@ TOLD = (Kind.NEW, Kind.CHANGED, Kind.GONE)
 """What stayed, and what nobody can tell, is no news."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToldChanges:
     """Held against the run that is compared with when nobody says."""
 

@@ -7,8 +7,9 @@ the differences. Beyond a number of differences nobody reads them one by one: it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from shoal.core.frozen import frozen
 
 MOST_LINES = 5_000
 """Of each text."""
@@ -27,7 +28,7 @@ Step = tuple[str, int, int]
 """A sign (` `, `-`, `+`), the place in the text before, the place in the text after."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextDiff:
     """What was added and removed."""
 

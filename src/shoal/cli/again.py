@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +20,7 @@ from shoal.cli.talk import counted, print_json, say
 from shoal.cli.versions import describe
 from shoal.cli.view import View
 from shoal.core.field import split_option
+from shoal.core.frozen import frozen
 from shoal.core.versions import read_extraction
 from shoal.errors import InputError, Unavailable
 from shoal.home import prepare_home
@@ -33,7 +33,7 @@ OFFER_S = 5.0
 """There may be no housekeeping that does it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """What the command line says."""
 

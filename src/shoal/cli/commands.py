@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,11 +16,13 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info, get_group_from_info
 from typer.models import CommandInfo, TyperInfo
 
+from shoal.core.frozen import frozen
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """A command that is not imported yet."""
 

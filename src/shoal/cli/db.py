@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +11,7 @@ import typer
 from shoal import __version__
 from shoal.cli import options as opt
 from shoal.cli.talk import counted, print_json, say, show
+from shoal.core.frozen import frozen
 from shoal.core.redact import without_login
 from shoal.errors import Conflict, InputError, RedisUnavailable
 from shoal.home import make_home
@@ -38,7 +39,7 @@ app = typer.Typer(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Look:
     """The database as it stands."""
 

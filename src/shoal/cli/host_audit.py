@@ -6,13 +6,13 @@ import sys
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import isclose
 from pathlib import Path
 from typing import Any
 
 from shoal.cli.output import open_writer
 from shoal.cli.talk import counted
+from shoal.core.frozen import frozen
 from shoal.core.host_name import asked_host
 from shoal.core.manners import most_within
 from shoal.core.redact import visible
@@ -29,7 +29,7 @@ SHOWN_HOURS = 24
 _ENDINGS = {".csv": "csv", ".jsonl": "jsonl", ".json": "json"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Period:
     """From when to before when; None is open."""
 

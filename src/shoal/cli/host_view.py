@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from shoal.cli.host_audit import human_rate
 from shoal.cli.talk import cells, human_seconds, print_json, say, show
 from shoal.core.flaws import flaws_of
+from shoal.core.frozen import frozen
 from shoal.core.host_status import Decision, HostStatus
 from shoal.core.robots import parse
 from shoal.core.spec import Parallel, Rate
@@ -225,7 +225,7 @@ def _lines(report: HostReport, file: Path | None) -> list[str]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Fact:
     """A line of a description; without a value it is left out."""
 

@@ -6,12 +6,12 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
 from shoal.core.field import split_option
+from shoal.core.frozen import frozen
 from shoal.core.proxies import SOURCES, ProxyPool
 from shoal.core.spec import JobSpec, read_spec
 from shoal.core.url import describe_problems
@@ -51,7 +51,7 @@ def _problem_of(exc: Exception) -> str:
     return re.sub(r"\b(alias|anchor|tag|handle|directive) '.*'", r"\1", problem) if problem else "it cannot be read"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Written:
     """A URL as somebody has written it, and where."""
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any, cast
 
+from shoal.core.frozen import frozen
 from shoal.core.redact import visible
 from shoal.errors import InputError
 from shoal.settings import LOG_LEVELS
@@ -23,7 +23,7 @@ _COLOURS = {"debug": "2", "info": "32", "warning": "33", "error": "31", "critica
 _WIDEST_LEVEL = 7
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogLine:
     """A line that is one."""
 
@@ -64,7 +64,7 @@ def time_of(raw: bytes) -> str | None:
     return found[1].decode() if found else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """Which lines somebody wants to see; all that is said must hold."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 
@@ -17,6 +16,7 @@ from shoal.cli.output import open_writer
 from shoal.cli.progress import PLAIN_EVERY_S
 from shoal.cli.show import opened_platform
 from shoal.cli.talk import cells, counted, print_json, say, show
+from shoal.core.frozen import frozen
 from shoal.errors import InputError, NotFound
 from shoal.output.sending import STDOUT, check_target, is_whole, send_file
 from shoal.store.export import Record
@@ -29,7 +29,7 @@ _SIGNS = {Kind.NEW: "+", Kind.GONE: "-", Kind.CHANGED: "~", Kind.UNCHANGED: "=",
 _BY_DEFAULT = frozenset(Kind) - {Kind.UNCHANGED}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """What the command line says."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from shoal.core.frozen import values_of
 from shoal.core.json_line import json_line
 from shoal.core.redact import visible, without_secrets
 
@@ -53,7 +54,7 @@ def status_json(status: JobStatus) -> dict[str, Any]:
         "totals": status.totals.as_json,
         "reconciles": status.reconciles,
         "carried": status.carried,
-        "counters": {name: getattr(counters, name) for name in counters.__slots__},
+        "counters": values_of(counters),
         "reasons": status.reasons,
         "slowest_hosts": [{"host": h.host, "latency_ms": h.latency_ms} for h in status.slowest],
         "troubles": [asdict(trouble) for trouble in status.troubles],

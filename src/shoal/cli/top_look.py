@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from shoal.core.fleet import Load, QueueDepth, WorkerBeat
+from shoal.core.frozen import frozen
 from shoal.core.host_status import HostStatus
 from shoal.core.model import JobState
 from shoal.core.trouble import Trouble
@@ -17,7 +17,7 @@ MOST_JOBS = 200
 MOST_HOSTS = 200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FleetLook:
     """All at once."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rich import box
@@ -15,6 +15,7 @@ from rich.text import Text
 from shoal.cli.talk import cells, human_bytes, human_seconds
 from shoal.cli.top_look import MOST_JOBS, FleetLook
 from shoal.core.fleet import WorkerBeat
+from shoal.core.frozen import frozen
 from shoal.core.host_status import HostStatus
 from shoal.core.redact import visible
 from shoal.core.trouble import explain
@@ -29,7 +30,7 @@ FRAME_LINES = 14
 KEYS = "↑↓ choose   s sort   r reverse   p pause or resume   c cancel   tab queues/hosts/workers   q quit"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """Of the jobs."""
 
@@ -72,7 +73,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """What the user has chosen."""
 

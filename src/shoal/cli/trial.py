@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from shoal.again.archived import ArchivedPages
@@ -17,6 +17,7 @@ from shoal.cli.talk import say
 from shoal.cli.tried import Tried, print_tried
 from shoal.cli.view import View
 from shoal.core.access import DEFAULT_TENANT
+from shoal.core.frozen import frozen
 from shoal.core.spec import JobSpec
 from shoal.core.url import Url, parse
 from shoal.core.values import STORED
@@ -52,7 +53,7 @@ _HINTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trial:
     """What is tried, on which page."""
 
@@ -133,7 +134,7 @@ def page_of(pages: PageStore, job: str, url: Url) -> PageRow | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Shelf:
     """What earlier trials have stored; nothing but the database and the archive is needed for it."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json as json_lib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from shoal.cli.talk import counted, human_bytes, human_seconds, print_json, say, show
 from shoal.core.field import field_names
+from shoal.core.frozen import frozen
 from shoal.core.spec import JobSpec
 from shoal.core.url import Base
 from shoal.extract.document import is_json
@@ -23,7 +24,7 @@ SHOWN_ITEMS = 20
 SHOWN_REQUESTS = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tried:
     """One page, read once."""
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
+from shoal.core.frozen import frozen
 from shoal.errors import InputError
 from shoal.output.sending import check_target, is_url, is_whole
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """What the user asked to see."""
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
+from shoal.core.frozen import frozen
 from shoal.core.spec import read_rate
 from shoal.errors import InputError
 
@@ -29,7 +29,7 @@ class Permission(StrEnum):
     ADMIN = "admin"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Principal:
     """Who a request to the API comes from."""
 

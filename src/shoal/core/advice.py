@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from shoal.core.fleet import QueueDepth, WorkerBeat
+from shoal.core.frozen import frozen
 from shoal.core.model import CONTROL_QUEUE, Engine, Lane, is_for_browser
 from shoal.core.trouble import Trouble
 
@@ -38,7 +39,7 @@ SLIVER = 0.01
 OPEN = "open"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SampledHost:
     """A host with work in a queue, and what it allows."""
 
@@ -61,7 +62,7 @@ class SampledHost:
     """Where it lives, when addresses are looked at."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueSample:
     """Some of the hosts that have work in a queue and may be asked within the horizon."""
 
@@ -71,7 +72,7 @@ class QueueSample:
     """Delayed requests that are due by then, whatever their hosts."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Crew:
     """The processes that serve a queue."""
 
@@ -84,7 +85,7 @@ class Crew:
     """Pages a second of one that had hardly a free socket, lately; 0: none was so."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueAdvice:
     """What a queue needs."""
 
@@ -103,7 +104,7 @@ class QueueAdvice:
         return whole(self.need)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KindAdvice:
     """What workers of one kind are needed for: all queues without a browser, or with one."""
 
@@ -113,7 +114,7 @@ class KindAdvice:
     useful: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fleet:
     """All that is known when somebody asks."""
 
@@ -271,7 +272,7 @@ def _usual_latency(queue: str) -> float:
 # --- what a queue needs -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Work:
     """One queue, and who serves it."""
 

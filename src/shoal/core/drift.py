@@ -8,9 +8,10 @@ standard deviation of the earlier runs, and never so small that chance alone wou
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from statistics import pstdev
 
+from shoal.core.frozen import frozen
 from shoal.core.tally import Tally
 
 RUNS = 10
@@ -24,7 +25,7 @@ MAX_DRIFTS = 50
 DRIFTS = ("volume", "quarantine", "fill", "type")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Profile:
     """One run in numbers."""
 
@@ -50,7 +51,7 @@ class Profile:
         return self.quarantined / total if total else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Drift:
     """One thing in which a run differs from the earlier ones."""
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from shoal.core.address import LOOPBACK, NEVER, PUBLIC, Address, Network, kind_of, read_address, read_network, readings
+from shoal.core.frozen import frozen
 
 DENIED = "denied"
 _ANY_BELOW = "*."
@@ -18,7 +18,7 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _PLACE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._*-]+):\d+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Egress:
     """What may be asked."""
 

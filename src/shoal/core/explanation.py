@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from enum import StrEnum
+
+from shoal.core.frozen import frozen
 
 Detail = Mapping[str, str | int | float | bool | None]
 
@@ -35,7 +37,7 @@ class Verdict(StrEnum):
     """It is on its way between two places, or its job is being rebuilt: ask again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """Something that happened to a URL, or would have."""
 
@@ -55,7 +57,7 @@ class Step:
         return {**told, "detail": dict(self.detail)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Explanation:
     """The way of one URL through one job."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
+from shoal.core.frozen import frozen
 from shoal.errors import BadSpec
 
 MAX_JOB_FIELDS = 200
@@ -29,7 +29,7 @@ _ATTRIBUTE = re.compile(r"@([A-Za-z_:][A-Za-z0-9_.:-]*)\Z")
 _XPATH = ("/", "(", "./", "..")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Key:
     """What the name of a field says."""
 

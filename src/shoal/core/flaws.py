@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from shoal.core.browsing import VERBS, Browsing
+from shoal.core.frozen import frozen
 from shoal.core.headers import HEADER_NAME
 from shoal.core.noise import Watching
 from shoal.core.proxies import PROXY_KINDS
@@ -29,7 +29,7 @@ JOB = "job"
 """The setting of something larger that is a whole job."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flaw:
     """One thing that is wrong with what somebody sent."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from shoal.core.frozen import frozen
 from shoal.core.model import Lane, is_for_browser
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkerBeat:
     """A worker's sign of life."""
 
@@ -47,7 +46,7 @@ class WorkerBeat:
         return self.slow_sockets if queue.endswith(f".{Lane.SLOW}") else self.sockets
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueDepth:
     """How much waits in one queue, over all jobs."""
 
@@ -63,7 +62,7 @@ class QueueDepth:
         return self.queued + self.delayed + self.leased
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShardFigures:
     """One of the servers that hosts are spread over."""
 
@@ -73,7 +72,7 @@ class ShardFigures:
     """Bytes; None when it is away."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Load:
     """How full the frontier is."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from shoal.core.drift import Drift
+from shoal.core.frozen import frozen
 from shoal.core.job_status import JobStatus
 from shoal.core.model import JobState
 
@@ -22,7 +22,7 @@ TOLD_UNASKED: tuple[EventName, ...] = (*ENDS, DRIFTED)
 MAX_SUMMARY_CHARS = 500
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Happening:
     """One thing that happened, once: its key says which."""
 
@@ -34,7 +34,7 @@ class Happening:
     data: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Whose:
     """A job as others know it."""
 

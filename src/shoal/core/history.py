@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from shoal.core.frozen import frozen
 from shoal.core.job_status import JobStatus
 from shoal.core.model import Outcome
 
@@ -27,7 +28,7 @@ _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 _PLACES = ("queued", "delayed", "leased")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tier:
     """Samples of this step are kept for so long."""
 
@@ -40,7 +41,7 @@ TIERS = (Tier(5_000, 3_600_000), Tier(60_000, 86_400_000), Tier(600_000, 7 * 86_
 FINEST, COARSEST = TIERS[0], TIERS[-1]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """Sums at one moment."""
 
@@ -53,7 +54,7 @@ class Sample:
     """The last sums of a job that ended then."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Window:
     """What a chart shows: whole steps, in multiples of the step since 1970."""
 
@@ -76,7 +77,7 @@ class Window:
         raise ValueError(f"no chart of {points} points is that long")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Point:
     """One step of a chart; None where nobody looked."""
 

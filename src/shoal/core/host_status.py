@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+from shoal.core.frozen import frozen
 from shoal.core.model import Lane
 
 
@@ -20,7 +20,7 @@ class Breaker(StrEnum):
     """The probes failed as well: its requests are given up."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """Something that was decided about a host."""
 
@@ -31,7 +31,7 @@ class Decision:
     """For people: `http_429: 8 → 4 a second`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostStatus:
     """What the frontier knows about a host, and how it will be treated."""
 
@@ -84,7 +84,7 @@ class HostStatus:
         return "at_cap" if self.waiting_jobs else "open"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostSpeed:
     """A host and how long it lately took to answer."""
 

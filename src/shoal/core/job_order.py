@@ -6,9 +6,9 @@ behind any of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from shoal.core.frozen import frozen
 from shoal.core.job_status import JobStatus
 
 Place = tuple[int | str, int, str]
@@ -41,7 +41,7 @@ class JobSort(StrEnum):
         return self in (JobSort.NAME, JobSort.STATE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobOrder:
     """An order, and where to go on in it."""
 

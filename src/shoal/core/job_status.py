@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
+from shoal.core.frozen import frozen
 from shoal.core.host_status import HostSpeed
 from shoal.core.model import JobState
 from shoal.core.reuse import REUSED
@@ -12,7 +13,7 @@ from shoal.core.totals import Totals
 from shoal.core.trouble import Trouble
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Event:
     """A change of a job, as the frontier tells it."""
 
@@ -23,7 +24,7 @@ class Event:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counters:
     """A job's sums. `admitted = queued + delayed + leased + done + dead + dropped`; `seen = admitted + filtered`."""
 
@@ -53,7 +54,7 @@ class Counters:
         return self.queued + self.delayed + self.leased
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobStatus:
     """A job as the frontier, or after its end the database, knows it."""
 

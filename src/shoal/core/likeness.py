@@ -7,11 +7,12 @@ all bits. Texts that share most of them differ in few bits; their number is the 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from shoal.core.frozen import frozen
 
 MAX_WORDS = 20_000
 """Of a text that are compared."""
@@ -57,7 +58,7 @@ def read_duplicates(given: object) -> object:
 DuplicatesSetting = Annotated[Duplicates | None, BeforeValidator(read_duplicates)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Likeness:
     """By which a text is known again."""
 

@@ -3,16 +3,17 @@ is said, except to this machine or where `?tls=off` says so in so many words."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from shoal.core.egress import is_loopback
+from shoal.core.frozen import frozen
 
 _PORTS = {"smtp": 587, "smtps": 465}
 _FORMS = "smtps://user:password@mail.example:465, smtp://user:password@mail.example:587 or smtp://localhost:25"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MailServer:
     """Where mail is handed over."""
 

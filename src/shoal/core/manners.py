@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
+
+from shoal.core.frozen import frozen
 
 BURST_WINDOW_S = 0.1
 """A bucket holds one request, and this much time's worth more: what a late lease misses is made up for."""
@@ -42,7 +44,7 @@ class Signal(StrEnum):
     """It takes no connection, or its name leads nowhere."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limit:
     """What a host was asked under."""
 
@@ -54,7 +56,7 @@ class Limit:
     """Whose word the rate is."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Manners:
     """The fleet's defaults; every process of a fleet must have the same."""
 

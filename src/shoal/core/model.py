@@ -7,7 +7,7 @@ the places; only the frontier moves it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from enum import IntEnum, StrEnum
 
@@ -159,7 +159,7 @@ class Lease:
     """What the host was asked under."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeaseBatch:
     """What one lease call gave, and when it is worth asking again."""
 
@@ -202,7 +202,7 @@ class Settlement:
     """The host was not asked after all: this much of its time, which the lease has booked, is free again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SettleReport:
     """What a settle call changed beyond its own leases."""
 
@@ -212,7 +212,7 @@ class SettleReport:
     """Jobs that this very call brought to their end."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sent:
     """Where candidates went, in a frontier that is spread over servers: what the pages that led to them must know."""
 
@@ -230,7 +230,7 @@ class Sent:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AdmitReport:
     """What became of the candidates of one admit call."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Annotated, Literal
@@ -18,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 
 from shoal.core.date_noise import without_dates
 from shoal.core.field import check_selector
+from shoal.core.frozen import frozen
 from shoal.core.values import STORED
 from shoal.errors import BadSpec
 
@@ -33,7 +33,7 @@ Selector = Annotated[str, Field(min_length=1)]
 FieldName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Noise:
     """Rules by which a page's text is made: what of it does not count."""
 

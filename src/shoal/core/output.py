@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from shoal.core.frozen import frozen
 from shoal.core.redact import HIDDEN, without_login
 from shoal.core.values import MOST, STORED, no_boolean, read_duration
 
@@ -34,7 +34,7 @@ _NAME = re.compile(r"[^\x00-\x1f\x7f\".]{1,63}")
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """A folder, or a prefix in an object store."""
 
@@ -60,7 +60,7 @@ class Place:
         return not other.path.strip("/") or f"{self.path}/".startswith(f"{other.path.rstrip('/')}/")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TablePlace:
     """A table of a PostgreSQL database."""
 
@@ -262,7 +262,7 @@ def shown_place(text: str) -> str:
         return without_login(text)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Allowed:
     """Where jobs that come over the API may deliver to: nowhere, unless the operator says so."""
 

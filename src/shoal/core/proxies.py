@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
+from shoal.core.frozen import frozen
 from shoal.core.redact import HIDDEN
 from shoal.core.url import Url, parse
 from shoal.core.values import STORED, Duration, Rate, no_boolean
@@ -144,7 +145,7 @@ class Rotate(StrEnum):
     """Likewise a job."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """Which proxies may carry one request."""
 
@@ -352,7 +353,7 @@ def verdict_of(error: FetchError | None) -> Verdict:
     return Verdict.OK if answered else Verdict.NONE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProxyState:
     """How a proxy does, over all workers."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+from shoal.core.frozen import frozen
 from shoal.core.manners import Signal
 from shoal.core.model import Outcome
 
@@ -48,7 +48,7 @@ RETRIED_REASONS = frozenset(
 large and the like do not."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RetryDecision:
     """What to do with a request that failed."""
 
@@ -57,7 +57,7 @@ class RetryDecision:
     hold_host: timedelta = timedelta()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RetryPolicy:
     """How often and how patiently to try again."""
 

@@ -8,7 +8,7 @@ is fetched in full, whatever was said.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
@@ -39,7 +39,7 @@ class Way(StrEnum):
     """Without a request."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """What to do about a page, and why."""
 
@@ -72,7 +72,7 @@ class Validators:
 NO_VALIDATORS = Validators()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     """What is known of the earlier page."""
 
@@ -88,7 +88,7 @@ class Known:
     """A browser made it of many answers: no single one tells whether it has changed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """What a job says about pages that are known."""
 

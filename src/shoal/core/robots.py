@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from shoal.core.frozen import frozen
 from shoal.core.rulebook import FREE, Rule, RuleBook, RuleList, Verdict
 from shoal.core.url import parse as parse_url
 from shoal.errors import BadUrl
@@ -33,7 +33,7 @@ _TOKEN = re.compile("[A-Za-z0-9_-]+")
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RobotsCopy:
     """What an origin's robots.txt was when it was read."""
 

@@ -11,10 +11,10 @@ Pages whose URLs have the same pattern are mostly made by the same code: what on
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import unquote_plus
 
+from shoal.core.frozen import frozen
 from shoal.core.model import Engine
 from shoal.core.url import Url
 
@@ -33,7 +33,7 @@ _VARIABLE = re.compile(rf"[0-9]|.{{{LONG_WORD}}}|(?:[^-]*-){{{SLUG_DASHES}}}")
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Route:
     """What is known about the pages of one pattern."""
 
@@ -45,7 +45,7 @@ class Route:
     """When a page was last looked at without a browser, on Redis' clock."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RouteNote:
     """What a page needed."""
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from shoal.core.frozen import frozen
 
 MAX_RULES = 10_000
 MAX_WILDCARDS = 5_000
@@ -28,7 +29,7 @@ _NOT_ASCII = re.compile("[^\x00-\x7f]+")
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """May a path be fetched, and which rule says so?"""
 
@@ -132,7 +133,7 @@ class _Marked:
         return marks
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Pattern:
     rank: int
     """Its length, doubled, and one more for an Allow."""

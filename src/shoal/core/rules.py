@@ -7,7 +7,7 @@ that (a regular expression, a type). A rule with `fields` makes an object, one w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from shoal.core.convert import check_locale
 from shoal.core.dates import check_form
 from shoal.core.expressions import BadExpression, check_length, compile_jmespath, compile_xpath
 from shoal.core.field import MAX_JOB_FIELDS, SOURCES, TYPES, check_selector, parse_expression, parse_key
+from shoal.core.frozen import frozen
 from shoal.core.pattern import BadPattern, compile_pattern
 from shoal.errors import BadSpec
 
@@ -38,7 +39,7 @@ _OF_VALUES = ("attribute", "as", "regex", "type", "locale", "format")
 _ABSENT = object()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """One value, object or list to take."""
 
@@ -79,7 +80,7 @@ class BadRules(ValueError):
         self.flaws = flaws
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """All that a job takes from a page by rules."""
 

@@ -7,7 +7,6 @@ so that everybody knows the same due time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
@@ -20,6 +19,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from shoal.core.cron import BadCron, in_words, next_moment, read_cron
+from shoal.core.frozen import frozen
 from shoal.core.values import STORED, Duration, no_boolean, read_duration
 
 SHORTEST = timedelta(minutes=1)
@@ -197,7 +197,7 @@ class Timing(BaseModel):
         return any(getattr(self, name) != getattr(other, name) for name in names)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Calendar:
     """The slots of one schedule."""
 
@@ -266,7 +266,7 @@ class Skip(StrEnum):
     """It waited, and the schedule was paused before its turn came."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Planned:
     """A slot that is due, or several that are skipped together, with what is to become of it."""
 
@@ -280,7 +280,7 @@ class Planned:
     slots: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """What is to be written down of one schedule, all at once."""
 

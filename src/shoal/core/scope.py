@@ -8,10 +8,10 @@ canonical URL. Submitted URLs are exempt from `allow` and `deny`: who names a UR
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
 from shoal.core.domain import registrable_domain
+from shoal.core.frozen import frozen
 from shoal.core.pattern import Pattern, compile_pattern
 from shoal.core.url import Url
 
@@ -23,7 +23,7 @@ def _bare(host: str) -> str:
     return host.lower().removeprefix("www.")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scope:
     """The job's rules, compiled."""
 

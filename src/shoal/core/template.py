@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
+from shoal.core.frozen import frozen
 from shoal.errors import BadUrl
 
 MAX_EXPANDED = 1_000_000
@@ -30,7 +30,7 @@ _ATTEMPT = re.compile(r"[A-Za-z0-9.-]*\.\.[A-Za-z0-9.-]*")
 _FORMS = "write {1..50}, {001..120}, {0..100..10} or {a,b,c}; braces that are meant literally are %7B and %7D"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Numbers:
     """A range, not written out."""
 

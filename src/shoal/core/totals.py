@@ -6,16 +6,17 @@ Discovered is the sum of fetched, failed, filtered, robots, duplicates and pendi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, fields
 from typing import TYPE_CHECKING
 
+from shoal.core.frozen import frozen
 from shoal.core.model import Outcome
 
 if TYPE_CHECKING:
     from shoal.core.job_status import Counters
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Totals:
     """Every URL that was submitted or found, each time that it was, and what became of it."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from shoal.core.frozen import frozen
 
 MAX_MESSAGE = 200
 
@@ -17,7 +18,7 @@ class Need(StrEnum):
     ARCHIVE = "archive"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trouble:
     """What a worker process waits for."""
 

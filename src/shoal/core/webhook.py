@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -14,6 +13,7 @@ from urllib.parse import unquote
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from shoal.core.egress import Egress, explain
+from shoal.core.frozen import frozen
 from shoal.core.happening import EVENTS, PING, TOLD_UNASKED, EventName
 from shoal.core.headers import check_header
 from shoal.core.message_template import check_template
@@ -83,7 +83,7 @@ class MessageState(StrEnum):
     """Given up; it can be sent once more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Secret:
     """One that messages are signed with."""
 
@@ -163,7 +163,7 @@ class WebhookSettings(BaseModel):
             raise ValueError(str(exc)) from exc
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Webhook:
     """An endpoint, and how it does."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
+from shoal.core.frozen import frozen
 from shoal.core.trouble import gist
 from shoal.doctor import broker, browser, clock, database, fleet, network, rabbitmq, redis, sentinels, settings, storage
 from shoal.doctor.finding import Area, Finding, Kind, Level, note
@@ -29,7 +29,7 @@ FAILED = Kind(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """One look at one thing."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from pydantic import ValidationError
 
+from shoal.core.frozen import frozen
 from shoal.settings import Settings, from_environment, variable_of, variables_in_use
 
 _ASKED_FOR_BY = {"mail_from": "smtp_url"}
 """A setting that is wrong because it is missing → the one that asks for it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reading:
     """The environment, read by who must not fail of it."""
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from shoal.core.frozen import frozen
 from shoal.core.redact import without_secrets
 
 
@@ -47,7 +48,7 @@ class Area(StrEnum):
     CLOCK = "clock"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """One thing that was found. No secrets are in it."""
 
@@ -66,7 +67,7 @@ class Finding:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kind:
     """A kind of finding: all but what was seen."""
 

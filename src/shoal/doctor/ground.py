@@ -6,13 +6,13 @@ import shlex
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import redis
 from redis import exceptions
 
+from shoal.core.frozen import frozen
 from shoal.core.trouble import gist
 from shoal.doctor.environment import Reading
 from shoal.doctor.finding import Words
@@ -33,7 +33,7 @@ class NotLooked(Exception):
     """A check has nothing to look at; the text says why, and another check says what to do about it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ground:
     """One installation, as this machine sees it."""
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from shoal.core.frozen import frozen
 from shoal.core.job_status import Counters
 from shoal.drill.kind import Kind
 from shoal.drill.plan import Plan
 from shoal.drill.site import Hit
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Held:
     """A URL that a worker holds, and by which lease."""
 
@@ -27,7 +28,7 @@ class Held:
         return self.lease.partition(":")[0]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Injected:
     """A fault that came; times are on this machine's monotonic clock."""
 
@@ -51,7 +52,7 @@ class Injected:
         return self.began if self.kind.hits_worker else self.ended
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evidence:
     """One run, seen from outside."""
 

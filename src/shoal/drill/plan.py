@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from shoal.core.frozen import frozen
 from shoal.drill.kind import DECK, Kind
 
 RATE = 4.0
@@ -19,7 +18,7 @@ MOST_RECOVERIES = 4
 """A run takes at most as long as the undisturbed crawl and so many times the faults' recoveries."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """One run."""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from shoal.core.frozen import frozen
 from shoal.drill.site import Hit
 
 BURST_S = 0.1
 """A bucket holds one request, and what the rate gives in this time."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Window:
     """From one arrival to another at one host."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from shoal.core.frozen import frozen
 from shoal.drill.evidence import Evidence
 from shoal.drill.verdict import Recovery, Verdict
 
@@ -16,7 +16,7 @@ SUMMARY: Cells = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """A run that was judged."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from shoal.core.frozen import frozen
 from shoal.core.spec import JobSpec
 from shoal.drill.evidence import Evidence, Held
 from shoal.drill.faults import Injector
@@ -26,7 +26,7 @@ AFTERMATH_S = 2.0
 """Workers that were thawed after the end may still try to write."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moment:
     """How a run stands, for who watches it."""
 
@@ -51,7 +51,7 @@ def run_drill(plan: Plan, folder: Path, show: Show) -> Evidence:
         return _testimony(ground, began, finished)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Ground:
     """Everything that a run has running."""
 

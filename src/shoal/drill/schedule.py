@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 
+from shoal.core.frozen import frozen
 from shoal.drill.kind import LOSSES, Kind
 from shoal.drill.plan import Plan
 
@@ -31,7 +31,7 @@ _SECONDS: dict[Kind, tuple[float, float]] = {
 """How long each lasts, in leases; a killed process is started again after this time."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fault:
     """One fault to come."""
 

@@ -12,9 +12,10 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import cast
+
+from shoal.core.frozen import frozen
 
 LOOPBACK = "127.0.0.0/8"
 ROBOTS = "/robots.txt"
@@ -31,7 +32,7 @@ def contact_of(worker: int) -> str:
     return f"drill-worker-{worker}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hit:
     """A request that arrived."""
 
@@ -47,7 +48,7 @@ class Hit:
         return self.origin + self.path
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SiteMap:
     """Which pages there are, and where each leads. Page k is on host k mod n."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
+from shoal.core.frozen import frozen
 from shoal.core.totals import Totals
 from shoal.drill.evidence import Evidence, Held, Injected
 from shoal.drill.kind import LOSSES, Kind
@@ -22,7 +23,7 @@ SHOWN = 3
 _LOOSENING = (Kind.FREEZE_WORKER, Kind.FREEZE_CHILD, *LOSSES)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recovery:
     """How long a fault was felt."""
 
@@ -31,7 +32,7 @@ class Recovery:
     """Until pages were stored again, and all that was leased then; None: never."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """What was found, and what is wrong with it."""
 

@@ -7,10 +7,10 @@ worked out by the job's rules, held against its sums, and told as such.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from shlex import quote
 
 from shoal.core.explanation import Explanation, Step, Verdict
+from shoal.core.frozen import frozen
 from shoal.core.ledger import Ask
 from shoal.core.model import JobState, Outcome
 from shoal.core.reuse import SKEW_MS
@@ -35,7 +35,7 @@ _OUTCOMES = {Outcome.ROBOTS.value: Verdict.ROBOTS, Outcome.FILTERED.value: Verdi
 _UNKNOWN = Sighting(0, None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Asked:
     """The question."""
 

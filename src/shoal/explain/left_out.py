@@ -7,9 +7,10 @@ Of a URL that may not have been met at all, nothing more is said than what would
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shoal.core.explanation import Step, Verdict
+from shoal.core.frozen import frozen
 from shoal.core.job_status import JobStatus
 from shoal.core.model import JobState, Outcome
 from shoal.core.url import Url
@@ -20,7 +21,7 @@ FOR_LINKS = ("denied", "not_allowed")
 """Rules that are not about what is submitted: who names a URL wants it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeftOut:
     """Why a URL has no row, and whether that is certain."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from shoal.core.explanation import Step
+from shoal.core.frozen import frozen
 from shoal.core.model import Request
 from shoal.core.sitemaps import ROBOTS
 from shoal.core.url import Url
@@ -13,7 +13,7 @@ from shoal.store.page_rows import DeadLetter, PageRow
 from shoal.store.traces import Naming, Traces
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Facts:
     """What is known of a request, wherever it is."""
 

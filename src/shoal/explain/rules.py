@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from shoal.core.explanation import Step
+from shoal.core.frozen import frozen
 from shoal.core.job_status import JobStatus
 from shoal.core.model import Request
 from shoal.core.pattern import compile_pattern
@@ -63,7 +63,7 @@ def sitemap_step(spec: JobSpec, url: Url) -> Step | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RobotsWord:
     """What a copy of robots.txt says about a path."""
 

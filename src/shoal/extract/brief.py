@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from shoal.core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Brief:
     """What a spider is told of a page besides its body."""
 

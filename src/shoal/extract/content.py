@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser
 
 from shoal.core.content import PAGE
+from shoal.core.frozen import frozen
 from shoal.core.url import Base
 from shoal.extract.main_text import MainContent, main_content, whole
 from shoal.extract.markup import Writer
@@ -25,7 +25,7 @@ _LINK_CHARS = 30
 _TITLE_CHARS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Content:
     """Takes formats from pages."""
 

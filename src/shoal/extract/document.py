@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from shoal.core.frozen import frozen
 from shoal.core.json_text import read_json
 from shoal.core.url import Base
 from shoal.extract.allowance import Allowance
@@ -19,7 +20,7 @@ def is_json(media_type: str) -> bool:
     return media_type in JSON_TYPES or media_type.endswith("+json")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """A JSON answer with the base of addresses in it."""
 

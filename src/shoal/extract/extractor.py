@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any
 
 from shoal.core.expressions import jmespath_growth, xpath_roams
+from shoal.core.frozen import frozen
 from shoal.core.rules import Rule, Rules, read_rules
 from shoal.extract.content import Content
 from shoal.extract.document import Document
@@ -23,7 +24,7 @@ _BYTES_OF_A_TAG = 20
 """A page has a tag for each so many bytes, or text that takes as long."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extractor:
     """Turns pages into items."""
 

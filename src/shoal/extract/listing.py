@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from isal import isal_zlib
 
+from shoal.core.frozen import frozen
 from shoal.core.moment import latest_ms
 from shoal.errors import FetchError
 from shoal.extract.elements import Enough, walk
@@ -40,7 +41,7 @@ _HTML = re.compile(rb"\s{0,50}(?:<!doctype html>\s{0,50})?<html[\s>]", re.IGNORE
 TEXT = "text"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Shape:
     """How a kind of document looks."""
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from shoal.core.frozen import frozen
 from shoal.extract.hints import Hint
 from shoal.extract.outline import HEADINGS, RUN, Outline, Part
 
@@ -32,7 +32,7 @@ _BOXES = (Hint.REST, Hint.COMMENT)
 _WORD = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MainContent:
     """What of a page is to be read."""
 

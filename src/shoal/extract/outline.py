@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from selectolax.lexbor import LexborNode
 
+from shoal.core.frozen import frozen
 from shoal.extract.hints import UNSEEN, Hint, hint_of, is_hidden
 
 MAX_PARTS = 50_000
@@ -125,7 +126,7 @@ class Part:
         return " ".join("".join(self.texts()).split())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outline:
     """A page as parts."""
 

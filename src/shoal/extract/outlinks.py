@@ -6,12 +6,12 @@ memory of links.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from isal import isal_zlib
 
+from shoal.core.frozen import frozen
 from shoal.extract.findings import Findings
 from shoal.spiders.follow import FollowUp
 
@@ -25,7 +25,7 @@ _MISSING: list[Any] = [(), (), ()]
 """What is left out at the end, as mostly nothing of it is there."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Written:
     """What was written down of a page."""
 

@@ -10,11 +10,11 @@ import json
 import re
 from codecs import BOM_UTF8
 from collections.abc import Container
-from dataclasses import dataclass
 from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from shoal.core.frozen import frozen
 from shoal.core.json_text import read_json
 from shoal.core.noise import Noise, digest_of_bytes, digest_of_lines
 from shoal.extract.content import outline_of, text_of, title_of
@@ -48,7 +48,7 @@ _HIDDEN = '[hidden], [style*="display:none" i], [style*="display: none" i], dial
 _SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plain:
     """What a page says."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from selectolax.lexbor import LexborNode
 
 from shoal.core.convert import convert
 from shoal.core.expressions import compile_jmespath
+from shoal.core.frozen import frozen
 from shoal.core.pattern import compile_pattern
 from shoal.core.rules import Rule
 from shoal.extract.allowance import Page
@@ -25,7 +26,7 @@ Take = Callable[[Any, Any], Any]
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """A rule, ready for use."""
 

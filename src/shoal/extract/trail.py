@@ -7,9 +7,10 @@ page leads to the same places.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import repeat
 
+from shoal.core.frozen import frozen
 from shoal.core.model import Candidate, Level, Request
 from shoal.core.scope import Scope
 from shoal.core.sitemaps import within_budget
@@ -32,7 +33,7 @@ UNHURRIED = 10
 """Of pages that are read again nobody waits for a millisecond: a process for each would take longer than most."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sighting:
     """A page that was named somewhere."""
 
@@ -43,7 +44,7 @@ class Sighting:
     """When it was last changed, as a listing says."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trail:
     """A job's rules for going on."""
 

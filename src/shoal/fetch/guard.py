@@ -14,13 +14,13 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from aiohappyeyeballs import start_connection  # pyright: ignore[reportUnknownVariableType]
 
 from shoal.core.address import NEVER, kind_of, read_address
 from shoal.core.egress import Egress, explain
+from shoal.core.frozen import frozen
 from shoal.errors import FetchError
 from shoal.fetch.lookups import IN_LINE_S, Lookup, Lookups
 from shoal.fetch.outcomes import dns_reason
@@ -44,7 +44,7 @@ def ask_system(name: str) -> list[str]:
     return list(dict.fromkeys(str(address[4][0]) for address in found))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Answer:
     addresses: tuple[str, ...]
     error: FetchError | None

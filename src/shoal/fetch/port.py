@@ -7,7 +7,7 @@ that can fail into a `FetchError` with a stable reason.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from functools import lru_cache
 from typing import Protocol
@@ -22,7 +22,7 @@ _TYPE_CHARS = 300
 """Of a `Content-Type`, that are looked at."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FetchLimits:
     """Deadlines and caps of one fetch."""
 

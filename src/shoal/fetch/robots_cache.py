@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from shoal.core.frozen import frozen
 from shoal.core.robots import EVERYTHING, Robots, RobotsCopy, parse
 from shoal.core.url import Url
 from shoal.errors import FetchError
@@ -38,7 +39,7 @@ LARGE = 8 * 1024
 _UNREACHED = ("dns_", "connect_", "timeout_connect", "tls_")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """What an origin's robots.txt says."""
 
@@ -70,7 +71,7 @@ class RobotsUnreachable(FetchError):
         return bool(self.hops)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Known:
     """An answer that holds for a while: rules, or why there are none."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from shoal.core.frozen import frozen
 from shoal.core.retry import parse_retry_after
 from shoal.core.robots import MAX_BYTES, RobotsCopy, version_of
 from shoal.core.url import Base, Url
@@ -71,7 +71,7 @@ class Fetch(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """One request on the way to a robots.txt."""
 

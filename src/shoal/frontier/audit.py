@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
 
 import redis
 
+from shoal.core.frozen import frozen
 from shoal.core.model import ALL_QUEUES, JobState
 from shoal.frontier.scripts import Arg, Scripts, translated_errors
 from shoal.frontier.slot_keys import pattern_of
@@ -38,7 +38,7 @@ _PLAIN = ("job", "reasons", "slow", "ready", "delayed", "lag", "render", "spend"
 """Families with one key a job."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recount:
     """What a job's sums were found to differ by, or what was put right."""
 
@@ -53,7 +53,7 @@ class Recount:
     ended: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stand:
     """A job's sums at one moment; two that are equal show a job that does not move."""
 
@@ -67,7 +67,7 @@ class Stand:
         return sum(self.sums[:3])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stray:
     """A key, or a place in a rotation, of a job."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 
+from shoal.core.frozen import frozen
 from shoal.frontier.scripts import Arg
 from shoal.frontier.wire import ms, or_none
 
@@ -19,7 +19,7 @@ class Keep(Enum):
 KEEP = Keep.KEEP
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostChange:
     """An operator's word on a host: None takes a limit back to what the jobs say, 0 is unlimited."""
 

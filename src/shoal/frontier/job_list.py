@@ -9,12 +9,12 @@ the slots that it goes to are among those of the job before they have anything o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
 
 import redis
 
+from shoal.core.frozen import frozen
 from shoal.core.model import JobState
 from shoal.errors import RedisUnavailable
 from shoal.frontier.scripts import Arg, Scripts, translated_errors
@@ -28,7 +28,7 @@ HOST_LIMITS = ("host_pages", "host_bytes", "host_seconds")
 _FACTS = ("state", "life", "ended", "tenant", "expected", "pages", "started", "rested", "paused", "limits", "rebuild")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Joined:
     """A job that something is about to be brought to."""
 
@@ -51,7 +51,7 @@ class Joined:
         return self.state is not None and not self.over and not self.recalls
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Standing:
     """What is asked of many jobs at once."""
 
@@ -68,7 +68,7 @@ NOTHING = Standing("", "", "", True, "")
 """Of a job that is unknown; no name has this life."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Facts:
     """What a slot must know of a job."""
 
@@ -99,7 +99,7 @@ class Facts:
         return dict(zip(self.limits[::2], self.limits[1::2], strict=True))[name] or 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ending:
     """Somebody is about to end a job."""
 

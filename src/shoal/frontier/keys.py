@@ -8,10 +8,10 @@ host or session that keeps to one, C a chore, E an extraction, D a digest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from shoal.core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeyPattern:
     """One family of keys."""
 

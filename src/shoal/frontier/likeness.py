@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from shoal.core.frozen import frozen
 from shoal.core.likeness import Likeness, hex_of
 from shoal.frontier.scripts import Arg, Scripts
 
 RESEMBLE_AT_ONCE = 200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Said:
     """What a page says, to be held against others of its job."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from shoal.core.frozen import frozen
 from shoal.frontier.tag import parse_name
 
 _DONE = "done"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """Pages of a slot whose links went to other slots, or are owed to them."""
 
@@ -32,7 +31,7 @@ class Line:
         return f"{name} {','.join(map(str, sorted(slots)))} {rest}" if slots else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """How far the lines of a slot are read."""
 

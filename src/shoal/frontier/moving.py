@@ -17,12 +17,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, cast
 
 import redis
 from redis.exceptions import WatchError
 
+from shoal.core.frozen import frozen
 from shoal.core.model import ALL_QUEUES
 from shoal.errors import Conflict, InputError, RedisUnavailable
 from shoal.frontier.scripts import Scripts, translated_errors
@@ -37,7 +37,7 @@ MOVING, MOVED, ARRIVING, ARRIVED = "moving", "moved", "arriving", "arrived"
 _OTHER_RUN, _NOT_WELL = -1, -2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Move:
     """One slot, from one server to another."""
 

@@ -9,12 +9,13 @@ again from there (`offer`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import cast
 
 import redis
 
+from shoal.core.frozen import frozen
 from shoal.frontier.scripts import Scripts, translated_errors
 from shoal.frontier.wire import ms
 
@@ -26,7 +27,7 @@ KEPT = timedelta(days=1)
 OFFER_AT_ONCE = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claim:
     """One worker's part."""
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 import redis
 
+from shoal.core.frozen import frozen
 from shoal.core.proxies import ProxyState, Verdict
 from shoal.frontier.scripts import Arg, Scripts, connect, translated_errors
 
@@ -29,7 +29,7 @@ LOOK_AT_ONCE = 1_000
 LOAN = timedelta(seconds=60)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Want:
     """One request that needs a proxy."""
 
@@ -46,7 +46,7 @@ class Want:
     """A loan that is not returned counts for so long."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lent:
     """A proxy to use, and the token to return it with."""
 
@@ -54,7 +54,7 @@ class Lent:
     token: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Return:
     """A loan that comes back."""
 

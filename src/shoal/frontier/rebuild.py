@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
 
 import redis
 
 from shoal.core.access import DEFAULT_TENANT
+from shoal.core.frozen import frozen
 from shoal.core.manners import DEFAULT_MANNERS, Manners
 from shoal.core.model import JobState
 from shoal.core.spec import JobSpec
@@ -35,7 +35,7 @@ class Overtaken(Exception):
     """Who had the claim was held up for so long that somebody else has it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lost:
     """A job that the frontier is to know again."""
 
@@ -53,7 +53,7 @@ class Lost:
     paused_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recalled:
     """A row of a lost job: a page or a dead letter."""
 

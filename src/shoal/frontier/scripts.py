@@ -20,6 +20,7 @@ import redis
 from redis import exceptions
 from redis.backoff import NoBackoff
 from redis.connection import AbstractConnection
+from redis.driver_info import DriverInfo
 from redis.retry import Retry
 
 from shoal.errors import RedisUnavailable
@@ -64,10 +65,17 @@ def connect(url: str, *, timeout_s: float = 10.0, texts: bool = True) -> redis.R
         "decode_responses": texts,
         "retry": Retry(NoBackoff(), 0),
         "health_check_interval": 0,
+        "driver_info": _driver(),
     }
     if is_sentinel(url):
         return Sentinels.of(url).client(timeout_s=timeout_s, **options)
     return redis.Redis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, **options)
+
+
+@cache
+def _driver() -> DriverInfo:
+    """What a server shows of its clients. For each connection the library would look up its own version, in a file."""
+    return DriverInfo()
 
 
 def server_url(url: str, *, timeout_s: float) -> str:

@@ -9,7 +9,7 @@ own; `rediss+sentinel://` speaks TLS with servers and sentinels alike.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
@@ -18,6 +18,7 @@ from redis import exceptions
 from redis.connection import parse_url
 from redis.sentinel import MasterNotFoundError, Sentinel
 
+from shoal.core.frozen import frozen
 from shoal.core.redact import without_login
 from shoal.errors import InputError
 
@@ -45,7 +46,7 @@ def is_sentinel(url: str) -> bool:
     return url.partition("://")[0].lower() in SCHEMES
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sentinels:
     """One service, and who knows where its primary is."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from shoal.core.frozen import frozen
 from shoal.core.model import AdmitReport, JobState, Request
 from shoal.frontier.frontier import ADMIT_AT_ONCE, Frontier
 from shoal.frontier.scripts import Arg
@@ -20,7 +20,7 @@ class Sealed(Exception):
     """Somebody is about to end the job, and this slot takes nothing of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Share:
     """What a slot may have of a job's budget of pages."""
 
@@ -38,7 +38,7 @@ NO_SHARE = Share(0, 0, -1)
 """Nobody has asked the slot."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cut:
     """What a slot has under a new budget."""
 
@@ -47,7 +47,7 @@ class Cut:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rest:
     """What a job leaves in a slot at its end."""
 

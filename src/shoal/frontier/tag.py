@@ -7,7 +7,8 @@ server still has of an earlier life, because it was away, is nobody's.
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+
+from shoal.core.frozen import frozen
 
 LIFE = "."
 """Between a job and its life, in the name that slots know it by."""
@@ -28,7 +29,7 @@ def parse_name(name: str) -> tuple[str, str]:
     return job, life
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tag:
     """One slot's mark on the numbers that it gives."""
 

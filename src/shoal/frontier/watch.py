@@ -16,6 +16,7 @@ import redis
 
 from shoal.core.advice import HORIZON, QueueSample, SampledHost
 from shoal.core.fleet import Load, QueueDepth, ShardFigures, WorkerBeat
+from shoal.core.frozen import names_of
 from shoal.core.host_status import Breaker, Decision, HostStatus
 from shoal.core.job_status import Event
 from shoal.core.model import ALL_QUEUES, Lane
@@ -241,7 +242,7 @@ class Watch:
 def _beat(saved: dict[str, Any]) -> WorkerBeat:
     """A newer worker may tell more than is known here."""
     saved["queues"] = tuple(saved["queues"])
-    return WorkerBeat(**{name: value for name, value in saved.items() if name in WorkerBeat.__slots__})
+    return WorkerBeat(**{name: value for name, value in saved.items() if name in names_of(WorkerBeat)})
 
 
 def _sampled(line: str) -> SampledHost:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
+from shoal.core.frozen import frozen
 from shoal.core.manners import DEFAULT_MANNERS, Manners
 from shoal.frontier.frontier import Frontier
 from shoal.frontier.moving import Mover
@@ -28,7 +29,7 @@ def _lasting(url: str, prefix: str, shards: tuple[tuple[str, str], ...], timeout
     return Shards.at(connect(url, timeout_s=timeout_s), prefix, dict(shards), timeout_s)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FrontierPlace:
     """One frontier."""
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import cast
 
 import redis
 
+from shoal.core.frozen import frozen
 from shoal.core.model import JobState, Request
 from shoal.core.url import Url
 from shoal.frontier.entry import RENDER, decode, decode_record
@@ -44,7 +45,7 @@ class Where(StrEnum):
     LEASED = "leased"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """A request, and its place."""
 
@@ -58,7 +59,7 @@ class Found:
     """Of a leased one: the process that has it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sighting:
     """What the frontier knows of a URL in a job."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from itertools import chain, repeat
 from typing import Any, cast
 
+from shoal.core.frozen import frozen
 from shoal.core.host_status import HostSpeed
 from shoal.core.job_status import Counters, JobStatus
 from shoal.core.manners import Limit, LimitSource, Manners, Signal
@@ -38,7 +39,7 @@ TO_BROWSER = "+"
 """Before the entry of a retry that is for the browser from now on."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Glance:
     """Is there work for a worker of these queues?"""
 

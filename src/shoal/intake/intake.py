@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
 
 from shoal import spans
 from shoal.core.access import DEFAULT_TENANT
 from shoal.core.egress import Egress
+from shoal.core.frozen import frozen
 from shoal.core.model import AdmitReport, Candidate, JobState, Request
 from shoal.core.scope import Scope
 from shoal.core.sitemaps import dated
@@ -45,7 +46,7 @@ MAX_BODY = 64_000_000
 """Bytes of a body that a job may ask for, unless the operator says otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Origin:
     """Where a submission comes from."""
 
@@ -57,7 +58,7 @@ class Origin:
     """The `traceparent` of whoever submits it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Caps:
     """How full the frontier may get before submissions are put off."""
 
@@ -66,7 +67,7 @@ class Caps:
     """Bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Accepted:
     """A job that was accepted."""
 

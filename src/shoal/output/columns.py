@@ -6,12 +6,12 @@ Values that no one type can hold make their column a text: texts as they are, ev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from enum import Enum
 from itertools import count
 from typing import Any, cast
 
+from shoal.core.frozen import frozen
 from shoal.core.json_line import json_line
 from shoal.core.redact import encodable
 from shoal.store.export import Record
@@ -38,14 +38,14 @@ class Scalar(Enum):
     DATE = "date"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListOf:
     """Lists of one type."""
 
     of: Type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Struct:
     """Objects: the names that were met, each with its type."""
 
@@ -65,7 +65,7 @@ class Unfit(Exception):
         self.column = column
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """A column of a file or of a table."""
 

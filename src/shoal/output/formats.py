@@ -7,11 +7,11 @@ at every value, so that no row can be met in the second that does not fit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
+from shoal.core.frozen import frozen
 from shoal.core.json_line import json_line
 from shoal.errors import InputError, Unavailable
 from shoal.output.columns import Column, Shape, Unfit
@@ -52,7 +52,7 @@ class Writer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Written:
     """What stands in a file."""
 
@@ -83,7 +83,7 @@ class RowsDigest:
         return _Heard(source.what, source.names, source.types, source.closed, source.read, self)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Heard(Source):
     """A source to whose batches somebody listens."""
 

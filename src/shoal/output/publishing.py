@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from shoal.core.frozen import frozen
 from shoal.errors import PlaceUnavailable
 from shoal.output.columns import Column, ListOf, Struct, Type
 from shoal.output.place import Store
@@ -33,7 +34,7 @@ Order = tuple[int, str, int]
 """(when the job was created, its id, how often a delivery of it was asked for before this one)"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """Which set it is, and where it stands among others of its place."""
 
@@ -46,7 +47,7 @@ class Run:
     """The pointer never goes back."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Publication:
     """What became of a set that is whole."""
 
@@ -60,7 +61,7 @@ class Publication:
         return replace(self, word=f"{self.word}; {word}" if self.word else word)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Latest:
     """What the pointer points to."""
 

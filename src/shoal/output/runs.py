@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import orjson
 
+from shoal.core.frozen import frozen, values_of
 from shoal.errors import PlaceUnavailable
 from shoal.output.place import Store
 from shoal.output.publishing import LATEST, SWAP_TRIES, Order, Run, read_latest
@@ -29,7 +30,7 @@ TOUCH_S = 300
 _NAME = re.compile(r"[a-z0-9]{1,40}(-[0-9]{1,10}-[A-Za-z0-9][A-Za-z0-9._-]{0,39})?")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     """A run that has files in the place."""
 
@@ -127,7 +128,7 @@ def _change(store: Store, change: Callable[[list[Known]], list[Known]]) -> None:
 
 def _text(known: list[Known]) -> bytes:
     return orjson.dumps(
-        {"runs": [{name: getattr(each, name) for name in Known.__slots__} for each in known]},
+        {"runs": [values_of(each) for each in known]},
         option=orjson.OPT_INDENT_2,
     )
 

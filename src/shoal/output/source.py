@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from shoal.core.frozen import frozen
 from shoal.core.spec import EXTRACTION, JobSpec
 from shoal.output.columns import Scalar, Shape, Type
 from shoal.output.declared import declared_types
@@ -57,7 +58,7 @@ Batch = list[tuple[int, Record]]
 """(id of the row, the record)"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """Rows of one kind of one job."""
 

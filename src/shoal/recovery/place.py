@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
+
+from shoal.core.frozen import frozen
 
 
 class Part(StrEnum):
@@ -25,7 +27,7 @@ class Part(StrEnum):
         return self.value.startswith("recall ")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """How far a job is rebuilt."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from shoal.core.frozen import frozen
 from shoal.core.proxies import Proxy
 from shoal.errors import FetchError
 from shoal.fetch.guard import Guard
@@ -23,7 +23,7 @@ MAX_REMEMBERED = 1_000
 """Hosts whose last refusal is kept for a page."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Terms:
     """What a page may do."""
 
@@ -46,7 +46,7 @@ class Terms:
     connections_in_all: int = 2_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tally:
     """What a page has done."""
 

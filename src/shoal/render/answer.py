@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 
+from shoal.core.frozen import frozen
 from shoal.core.url import Url
 from shoal.fetch.port import Response
 
@@ -18,7 +18,7 @@ _EMPTY = frozenset({204, 205, 304})
 _ABOUT_THE_WIRE = frozenset({b"content-encoding", b"transfer-encoding", b"content-length"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """Status and headers."""
 

@@ -12,13 +12,13 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
+from shoal.core.frozen import frozen
 from shoal.errors import FetchError
 from shoal.render import owner, processes
 
@@ -76,7 +76,7 @@ _ENDED = re.compile(r"<process did (exit: .*?)>?$")
 _said = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Memory:
     """Bytes of a browser's processes."""
 

@@ -8,9 +8,9 @@ shadowrootmode="open">`, as a server would send them. Closed roots and the docum
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
+from shoal.core.frozen import frozen
 from shoal.errors import FetchError
 from shoal.render.session import Session
 from shoal.render.traffic import too_large
@@ -55,7 +55,7 @@ _WAIT = """((selector) => new Promise((come) => {
 _SIZE = "(() => performance.getEntriesByType('navigation')[0]?.decodedBodySize ?? 0)()"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """The document, and what else is known of the page at that moment."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+from shoal.core.frozen import frozen
 
 MB = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RenderLimits:
     """Of one process."""
 

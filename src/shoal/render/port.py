@@ -8,11 +8,12 @@ this can fail becomes a `FetchError` with a stable reason.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Any, Protocol
 
 from shoal.core.browsing import Browsing
+from shoal.core.frozen import frozen
 from shoal.core.proxies import Proxy
 from shoal.core.url import Url
 from shoal.fetch.port import Response
@@ -27,7 +28,7 @@ async def _anywhere(_url: Url) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Order:
     """One page to render, and within which bounds."""
 
@@ -50,7 +51,7 @@ class Order:
     """May the page go on to this URL of the same host? For robots.txt."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shot:
     """A picture or a print of a page."""
 
@@ -60,7 +61,7 @@ class Shot:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notes:
     """What was seen while a page was rendered."""
 
@@ -82,7 +83,7 @@ class Notes:
     """`load` or `idle`, when that was waited for and did not come in time; the page was taken as it stood."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rendered:
     """A page as the browser has it."""
 
@@ -116,7 +117,7 @@ class Rendered:
         return not 200 <= status < 300 and not (status < 400 and self.location)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RenderLoad:
     """What a renderer has under way."""
 

@@ -10,14 +10,15 @@ import signal
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from shoal.core.frozen import frozen
 
 PROC = Path("/proc")
 _LINUX = sys.platform == "linux"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Process:
     """One process, as it was when it was looked at."""
 

@@ -8,9 +8,9 @@ host reads what was judged.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
+from shoal.core.frozen import frozen
 from shoal.core.url import parse
 from shoal.errors import BadUrl, FetchError
 
@@ -32,7 +32,7 @@ _NO_ONE_ASKS = frozenset({"TRACE", "TRACK"})
 _PLAIN_PORT = 80
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestHead:
     """What is asked, and of whom."""
 

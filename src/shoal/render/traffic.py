@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from functools import partial
@@ -26,6 +25,7 @@ from time import monotonic
 from typing import Any
 
 from shoal.core.browsing import Browsing
+from shoal.core.frozen import frozen
 from shoal.core.url import Url, parse
 from shoal.errors import BadUrl, FetchError
 from shoal.render.answer import REASON_HEADER, Answer, read_headers
@@ -70,7 +70,7 @@ class Phase(Enum):
     OVER = "over"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Turn:
     """Why there is no more to load."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from dataclasses import dataclass
 
 from shoal.core.address import read_address
+from shoal.core.frozen import frozen
 from shoal.core.proxies import Proxy
 from shoal.errors import FetchError
 from shoal.fetch.guard import Guard
@@ -82,7 +82,7 @@ class Ear(asyncio.Protocol):
         return part
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Way:
     """A connection that leads to the host."""
 

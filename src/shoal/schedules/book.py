@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from pydantic import ValidationError
 
 from shoal.core.flaws import flaws_of
+from shoal.core.frozen import frozen
 from shoal.core.schedule import Calendar, Timing
 from shoal.core.spec import JobSpec
 from shoal.errors import BadSpec, Conflict, InputError, NotFound
@@ -23,7 +24,7 @@ MAX_URLS = 10_000
 TRIES = 5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listed:
     """A schedule and its latest run."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from shoal.chores import Chore
+from shoal.core.frozen import frozen
 from shoal.schedules.book import Book
 from shoal.schedules.planner import Planner
 from shoal.schedules.starter import Starter
@@ -12,7 +11,7 @@ from shoal.store.schedule_runs import RunStore
 from shoal.store.schedules import ScheduleStore
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Schedules:
     """The parts of one process."""
 

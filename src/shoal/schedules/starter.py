@@ -8,13 +8,13 @@ the slot: whoever crashes in between leaves a run that the next one starts again
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 
 import structlog
 
 from shoal.control import Control
+from shoal.core.frozen import frozen
 from shoal.core.job_status import JobStatus
 from shoal.core.model import JobState
 from shoal.core.redact import without_secrets
@@ -48,7 +48,7 @@ Check = Callable[[JobSpec, str], None]
 """Raises when something that a job names, or the operator's word that allows its output, is not there any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stores:
     """What is read and written here."""
 

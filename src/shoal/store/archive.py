@@ -15,7 +15,6 @@ import time
 import zlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -65,7 +64,7 @@ class Exchange:
         return unpack(self.body, encoding.decode("latin-1"), limit) if encoding else self.body
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attachment:
     """Something that was made of a response: its document after all scripts, a picture, a print."""
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from shoal.core.frozen import frozen
 from shoal.store.tables import idempotency
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claim:
     """A client's word that the same submission may come twice and counts once."""
 

@@ -7,7 +7,6 @@ import re
 import sqlite3
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +17,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from shoal import __version__
+from shoal.core.frozen import frozen
 from shoal.core.redact import without_parameters, without_secrets
 from shoal.errors import InputError, ShoalError, StoreUnavailable
 
@@ -165,7 +165,7 @@ def revision_of(connection: Connection) -> str | None:
     return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SchemaWord:
     """What a schema says of itself."""
 

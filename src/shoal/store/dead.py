@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from shoal.core.found_on import MARK, read_found_on, write_found_on
+from shoal.core.frozen import frozen
 from shoal.core.model import Level, Outcome, Request
 from shoal.core.tail import line_of, read_line
 from shoal.core.url import parse
@@ -20,7 +21,7 @@ from shoal.store.trouble import translated_errors
 TAKE_AT_ONCE = 5_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """Which dead letters to try again; everything given must fit."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
@@ -11,6 +10,7 @@ import orjson
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from shoal.core.frozen import frozen, values_of
 from shoal.core.output import OutputSettings
 from shoal.core.values import STORED
 from shoal.store.tables import FIRST_VERSION, deliveries, jobs
@@ -43,7 +43,7 @@ _OPEN = (DeliveryState.WAITING.value, DeliveryState.RETRYING.value)
 _ANEW = {"state": DeliveryState.WAITING.value, "due_ms": 0, "tries": 0, "error": ""}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """Rows after one id and up to another, as they were delivered."""
 
@@ -60,7 +60,7 @@ class Part:
     """A digest of their names and types."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delivery:
     """One place of one job's."""
 
@@ -225,7 +225,7 @@ def _text(output: OutputSettings) -> str:
 
 
 def _part_values(part: Part) -> list[object]:
-    return [getattr(part, name) for name in Part.__slots__]
+    return list(values_of(part).values())
 
 
 def _delivery(row: sa.RowMapping) -> Delivery:

@@ -7,11 +7,11 @@ fingerprints of all jobs would make each page that is ever written dearer, for t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from shoal.core.frozen import frozen
 from shoal.store.page_rows import PageRow, page_of
 from shoal.store.tables import jobs, outlinks, pages
 from shoal.store.trouble import translated_errors
@@ -20,7 +20,7 @@ MOST_JOBS = 100
 """Of the same manner, the newest, that are looked through."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredEarlier:
     """A page as an earlier job has it."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from shoal.core.frozen import frozen
 from shoal.core.job_status import Counters, JobStatus
 from shoal.core.model import JobState, Outcome
 from shoal.store.tables import dead_letters, idempotency, jobs, pages, submissions
@@ -17,7 +18,7 @@ from shoal.store.trouble import translated_errors
 FOREVER = "forever"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EndedJob:
     """A job that has ended, as far as who removes it must know it."""
 
@@ -27,7 +28,7 @@ class EndedJob:
     ended_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outdated:
     """Which jobs to remove: those that ended before this time, in one of these states, with this label."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -18,6 +18,7 @@ import orjson
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from shoal.core.frozen import frozen
 from shoal.core.spec import JobSpec
 from shoal.core.versions import with_extraction
 from shoal.errors import Conflict, NotFound
@@ -46,7 +47,7 @@ class ExtractionState(StrEnum):
     """Its items are being removed, and then it is gone."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extraction:
     """One version of a job's items."""
 
@@ -64,7 +65,7 @@ class Extraction:
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Version:
     """A version of a job's items, for who reads them."""
 
@@ -73,7 +74,7 @@ class Version:
     """The job as if it had been submitted so."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """A share of the pages, as far as it has come."""
 
@@ -102,7 +103,7 @@ class Part:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     """How far an extraction has come."""
 

@@ -6,10 +6,10 @@ import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from shoal.core.frozen import frozen
 from shoal.errors import ArchiveUnavailable
 from shoal.store.owner import Owner
 
@@ -25,7 +25,7 @@ def register(root: Path, owner: str) -> None:
         (owners / owner).touch()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SegmentFile:
     """One segment on the disk."""
 

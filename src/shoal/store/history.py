@@ -7,12 +7,12 @@ same are removed from the tier that has most of them, the oldest of all jobs fir
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import orjson
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from shoal.core.frozen import frozen
 from shoal.core.history import COARSEST, TIERS, Sample, Tier, Window, job_sample, spacing_ms
 from shoal.core.job_status import JobStatus
 from shoal.store.in_order import after
@@ -28,7 +28,7 @@ TRIM_AT_ONCE = 5_000
 IDS_AT_ONCE = 500
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemCount:
     """Items counted so far, and the last one that is in it: ids of a job become visible in their order."""
 
@@ -36,7 +36,7 @@ class ItemCount:
     last_id: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Taken:
     """A sample on its way to the database."""
 

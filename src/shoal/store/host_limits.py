@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from shoal.core.frozen import frozen, names_of
 from shoal.store.host_tables import host_limits
 from shoal.store.trouble import translated_errors
 
@@ -15,7 +16,7 @@ Mark = tuple[int, int, int]
 """Another one whenever a limit is another one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostLimit:
     """What an operator has said about a host."""
 
@@ -104,4 +105,4 @@ def _of(host: str) -> sa.Select[tuple[object, ...]]:
 
 
 def _limit(row: sa.RowMapping) -> HostLimit:
-    return HostLimit(**{name: row[name] for name in HostLimit.__slots__})
+    return HostLimit(**{name: row[name] for name in names_of(HostLimit)})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from shoal.core.frozen import frozen
 from shoal.errors import StoreUnavailable
 from shoal.store.database import cause_of, make_engine, revision_of, word_of
 from shoal.store.schedule_tables import schedules
@@ -23,7 +23,7 @@ from shoal.store.webhook_tables import webhooks
 MOST_JOBS = 200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sight:
     """What can be seen of a database."""
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from shoal.core.frozen import frozen
 from shoal.store.bulk import Bulk
 from shoal.store.tables import FIRST_VERSION, items, quarantine
 
 KEY = ("job", "version", "fingerprint", "number")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemRow:
     """One extracted record of a page."""
 
@@ -34,7 +34,7 @@ class ItemRow:
     """Of the extractor."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quarantined:
     """An item that breaks its job's contract, and why."""
 
@@ -42,7 +42,7 @@ class Quarantined:
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PageKey:
     """A page as items know it."""
 

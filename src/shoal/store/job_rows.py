@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from shoal.core.access import DEFAULT_TENANT
 from shoal.core.drift import Drift
+from shoal.core.frozen import frozen
 from shoal.core.host_status import HostSpeed
 from shoal.core.job_status import Counters, JobStatus
 from shoal.core.model import JobState
@@ -18,7 +19,7 @@ from shoal.core.spec import STORED, JobSpec
 from shoal.errors import StoreUnavailable
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobRow:
     """A job as the database knows it."""
 
@@ -40,7 +41,7 @@ class JobRow:
     """The `traceparent` of its submission."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewJob:
     """A job about to be recorded."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from shoal.core.drift import Drift
+from shoal.core.frozen import frozen
 from shoal.core.happening import Whose
 from shoal.core.job_order import JobOrder, Place
 from shoal.core.job_status import JobStatus
@@ -33,7 +34,7 @@ IDS_AT_ONCE = 500
 _NAMES = (jobs.c.name, jobs.c.id, jobs.c.labels)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobFilter:
     """Which jobs to list; None is any."""
 

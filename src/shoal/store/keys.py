@@ -11,12 +11,12 @@ import re
 import secrets
 import string
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from shoal.core.access import Permission, Principal, write_scopes
+from shoal.core.frozen import frozen, names_of
 from shoal.errors import NotFound
 from shoal.store.pages import translated_errors
 from shoal.store.tables import api_keys
@@ -31,7 +31,7 @@ _LIVE = api_keys.c.revoked_ms.is_(None)
 _PUBLIC = [column for column in api_keys.c if column.name != "digest"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeyRow:
     """What may be shown of a key."""
 
@@ -137,5 +137,5 @@ def _scopes(text: str) -> frozenset[Permission]:
 
 
 def _row(row: sa.RowMapping) -> KeyRow:
-    plain = {name: row[name] for name in KeyRow.__slots__ if name != "scopes"}
+    plain = {name: row[name] for name in names_of(KeyRow) if name != "scopes"}
     return KeyRow(**plain, scopes=_scopes(row["scopes"]))

@@ -7,12 +7,12 @@ and removed by age and number, the oldest first. Ids grow with time, as nearly a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from shoal.core.frozen import frozen
 from shoal.core.ledger import Ask, plain_rule, plain_url
 from shoal.core.manners import LimitSource
 from shoal.store.bulk import Bulk
@@ -32,7 +32,7 @@ _LOOKED_AT = 100
 _COLUMNS = tuple(str(column.name) for column in ledger.c if column.name != "id")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One row of the ledger."""
 
@@ -44,7 +44,7 @@ class Entry:
         return self.ask.at_ms, self.id
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """How often something was so, from when to when."""
 
@@ -53,7 +53,7 @@ class Span:
     last_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobShare:
     """What one job asked."""
 
@@ -61,7 +61,7 @@ class JobShare:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LimitInForce:
     """A limit that requests were made under."""
 
@@ -71,7 +71,7 @@ class LimitInForce:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RobotsInForce:
     """A version of robots.txt that requests were made under; empty for none."""
 
@@ -79,7 +79,7 @@ class RobotsInForce:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summary:
     """A host's part of the ledger, added up."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from shoal.core.frozen import frozen
 from shoal.store.export import Record, iso, item_record
 from shoal.store.items import ItemRow
 from shoal.store.page_rows import ArchiveRef, PageRow
@@ -18,7 +18,7 @@ LINEAGE_COLUMNS = (
 """In exports, beside the item's `url`; with an underscore, to be told from its fields."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lineage:
     """Of one item."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from shoal.core.frozen import frozen
 from shoal.core.output import Place
 from shoal.errors import ArchiveUnavailable
 from shoal.store.object_store import AT_ONCE, MULTIPART_BYTES, REMOVED_AT_ONCE, open_object_store, said
@@ -23,7 +23,7 @@ _NO_BUCKET = ("<Code>NoSuchBucket</Code>", "<Code>ContainerNotFound</Code>")
 _HINT = "see that the bucket exists, and that the environment has credentials that may write to it"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """One object of a list."""
 

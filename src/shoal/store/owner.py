@@ -10,12 +10,12 @@ import os
 import secrets
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from shoal.core.frozen import frozen
 from shoal.errors import StoreUnavailable
 from shoal.store.tables import database_name
 from shoal.store.trouble import translated_errors
@@ -25,7 +25,7 @@ _ONLY = 1
 """The id of the one row."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Owner:
     """A database as seen from its archive."""
 

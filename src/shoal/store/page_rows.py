@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from isal import isal_zlib
 from sqlalchemy.engine import Connection
 
-from shoal.core.frozen import frozen
+from shoal.core.frozen import frozen, names_of, values_of
 from shoal.core.likeness import Likeness
 from shoal.core.reuse import Known, Validators
 from shoal.store.tables import pages
@@ -31,7 +31,7 @@ class ArchiveRef:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Capture:
     """What was kept of a rendered page besides its response."""
 
@@ -168,7 +168,7 @@ class Outlinks:
     found: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CarriedOver:
     """A page whose row was made from that of an earlier job."""
 
@@ -182,7 +182,7 @@ class CarriedOver:
     """Jobs whose archive it lies in."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recrawled:
     """What is written beside the pages of jobs that know an earlier one."""
 
@@ -190,7 +190,7 @@ class Recrawled:
     carried: Sequence[CarriedOver] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeadLetter:
     """A request given up on, and why."""
 
@@ -313,9 +313,9 @@ def links_of(row: sa.RowMapping) -> FoundLinks:
 
 def letter_of(row: sa.RowMapping) -> DeadLetter:
     """The dead letter that a row is about."""
-    return DeadLetter(**{name: row[name] for name in DeadLetter.__slots__})
+    return DeadLetter(**{name: row[name] for name in names_of(DeadLetter)})
 
 
 def letter_values(letter: DeadLetter) -> dict[str, object]:
     """A dead letter as a row of its table."""
-    return {name: getattr(letter, name) for name in DeadLetter.__slots__}
+    return values_of(letter)

@@ -13,13 +13,13 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
 import structlog
 
+from shoal.core.frozen import frozen
 from shoal.errors import ArchiveUnavailable
 from shoal.store.object_store import MULTIPART_BYTES
 from shoal.store.objects import Found, Objects
@@ -38,7 +38,7 @@ GATHER_AT_ONCE = 20
 _DIGITS = 15
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """A stretch of a segment."""
 

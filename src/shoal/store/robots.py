@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from shoal.core.frozen import names_of
 from shoal.core.robots import RobotsCopy
 from shoal.store.host_tables import ledger, robots, robots_texts
 from shoal.store.pages import translated_errors
@@ -33,7 +34,7 @@ class RobotsStore:
             row = connection.execute(query).mappings().first()
         if row is None or (row["version"] and row["body"] is None):
             return None
-        plain = {name: row[name] for name in RobotsCopy.__slots__ if name != "body"}
+        plain = {name: row[name] for name in names_of(RobotsCopy) if name != "body"}
         return RobotsCopy(**plain, body=row["body"] or b"")
 
     def save(self, copy: RobotsCopy) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
+from shoal.core.frozen import frozen
 from shoal.store.tables import FIRST_VERSION, items, pages, quarantine
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowFilter:
     """Which rows to read; None is any."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -11,6 +10,7 @@ import orjson
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from shoal.core.frozen import frozen
 from shoal.core.model import JobState
 from shoal.core.schedule import MAX_RUNS_WAITING, Calendar, Kind, Planned, Skip
 from shoal.store.schedule_tables import schedule_runs, schedules
@@ -54,7 +54,7 @@ def is_time(try_ms: int, now_ms: int) -> bool:
     return try_ms <= now_ms or try_ms > now_ms + LONGEST_PAUSE_MS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sums:
     """What a job had done when it ended."""
 
@@ -64,7 +64,7 @@ class Sums:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunRow:
     """One slot, or several that were missed together."""
 

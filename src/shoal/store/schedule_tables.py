@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, String, Table, Text, UniqueConstraint, text, true
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, String, Table, Text, UniqueConstraint, true
 
 from shoal.store.metadata import Id as _Id
-from shoal.store.metadata import metadata
+from shoal.store.metadata import metadata, only_where
 
 schedules = Table(
     "schedules",
@@ -25,12 +25,7 @@ schedules = Table(
     Column("revision", Integer, nullable=False, server_default="0"),
     Column("spec", Text, nullable=False),
     UniqueConstraint("tenant", "name", name="schedules_by_name"),
-    Index(
-        "schedules_due",
-        "next_ms",
-        sqlite_where=text("next_ms IS NOT NULL"),
-        postgresql_where=text("next_ms IS NOT NULL"),
-    ),
+    Index("schedules_due", "next_ms", info=only_where("next_ms IS NOT NULL")),
     sqlite_autoincrement=True,
 )
 """Jobs that are submitted again and again. All slots up to `cursor_ms` were decided about; the next one, if there is
@@ -38,7 +33,7 @@ one and it is not paused, is due at `next_ms`. `revision` grows with every chang
 nothing. `allowed` is the operator's word that allows the jobs' output, for schedules of the API. `spec` may be long,
 and stands last: who looks for what is due reads none."""
 
-_RUNS_OPEN = text("state IN ('waiting', 'starting', 'running')")
+_RUNS_OPEN = "state IN ('waiting', 'starting', 'running')"
 
 schedule_runs = Table(
     "schedule_runs",
@@ -64,7 +59,7 @@ schedule_runs = Table(
     Column("sums", Text),
     UniqueConstraint("schedule", "slot_ms", name="schedule_runs_by_slot"),
     Index("schedule_runs_by_start", "started_ms"),
-    Index("schedule_runs_open", "schedule", "slot_ms", sqlite_where=_RUNS_OPEN, postgresql_where=_RUNS_OPEN),
+    Index("schedule_runs_open", "schedule", "slot_ms", info=only_where(_RUNS_OPEN)),
 )
 """One row a slot, which is why none runs twice; `slots` that were missed together, up to `last_ms`, share one. `other`
 is the job that stood in its way, `previous` the schedule's last finished job when it began; `sums` (JSON) is what its

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -12,6 +11,7 @@ from pydantic import ValidationError
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
+from shoal.core.frozen import frozen
 from shoal.core.schedule import Calendar, Plan, Timing
 from shoal.core.spec import JobSpec
 from shoal.core.values import STORED
@@ -24,7 +24,7 @@ MAX_SCHEDULES = 10_000
 """Of a tenant."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewSchedule:
     """One about to be recorded."""
 
@@ -36,7 +36,7 @@ class NewSchedule:
     enabled: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScheduleRow:
     """A schedule as the database knows it, without its job."""
 

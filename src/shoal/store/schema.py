@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import sqlalchemy as sa
 from alembic import command
@@ -20,6 +19,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
 from shoal import __version__
+from shoal.core.frozen import frozen
 from shoal.errors import InputError, StoreUnavailable
 from shoal.store.database import HEAD, file_to_oneself, not_known, revision_of, shown, word_of
 from shoal.store.tables import schema_log
@@ -34,7 +34,7 @@ _BUSY = ("55P03", "40P01")
 """SQLSTATE: a lock was not to be had, or two waited for each other."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Migration:
     """One version of the schema."""
 

@@ -13,12 +13,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
 import structlog
 
+from shoal.core.frozen import frozen
 from shoal.errors import ArchiveUnavailable
 from shoal.store.parts import OVERDUE_S, Parts
 from shoal.store.segment import Segment, marker_of, of_dead_writers, whole_until
@@ -34,7 +34,7 @@ END_S = 2.0
 LEFT_AT_ONCE = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Closed:
     """A segment that nobody writes to any more; its marker is locked."""
 

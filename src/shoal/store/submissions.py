@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from shoal.core.frozen import frozen
 from shoal.core.model import JobState
 from shoal.store.tables import jobs, submissions
 from shoal.store.trouble import translated_errors
@@ -25,7 +25,7 @@ REMOVE_AT_ONCE = 100
 """Submissions, each of thousands of URLs."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Submission:
     """A batch of lines that was submitted."""
 

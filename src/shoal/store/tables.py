@@ -20,7 +20,6 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
-    text,
     true,
 )
 
@@ -28,6 +27,7 @@ from shoal.core.versions import FIRST_VERSION as FIRST_VERSION
 from shoal.store.host_tables import ledger as ledger
 from shoal.store.metadata import Id as _Id
 from shoal.store.metadata import metadata as metadata
+from shoal.store.metadata import only_where
 from shoal.store.schedule_tables import schedules as schedules
 from shoal.store.webhook_tables import events as events
 
@@ -55,10 +55,8 @@ jobs = Table(
     Index("jobs_by_creation", "created_ms"),
     Index("jobs_by_tenant", "tenant", "created_ms"),
     Index("jobs_by_name", "tenant", "name", "created_ms"),
-    Index(
-        "jobs_living", "created_ms", sqlite_where=text("ended_ms IS NULL"), postgresql_where=text("ended_ms IS NULL")
-    ),
-    Index("jobs_unjudged", "ended_ms", sqlite_where=text("drift IS NULL"), postgresql_where=text("drift IS NULL")),
+    Index("jobs_living", "created_ms", info=only_where("ended_ms IS NULL")),
+    Index("jobs_unjudged", "ended_ms", info=only_where("drift IS NULL")),
 )
 """`labels` has a blank before and after each label; `deleted_ms` is when its data was given up for removal; `drift` is
 in what it differs from earlier runs of its name, as JSON, NULL before that was looked at; `trace` is the `traceparent`
@@ -75,9 +73,7 @@ submissions = Table(
     Column("created_ms", BigInteger, nullable=False, server_default="0"),
     Column("admitted", Boolean, nullable=False, server_default=true()),
     Index("submissions_by_job", "job"),
-    Index(
-        "submissions_waiting", "created_ms", sqlite_where=text("NOT admitted"), postgresql_where=text("NOT admitted")
-    ),
+    Index("submissions_waiting", "created_ms", info=only_where("NOT admitted")),
 )
 """What was submitted; not `admitted` until it is known to be in the frontier."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from shoal.core.frozen import frozen
 from shoal.core.ledger import Ask, plain_url
 from shoal.core.url import Url
 from shoal.store.ledger import ask_of
@@ -28,7 +28,7 @@ MOST_SUBMISSIONS = 400
 """Each of up to 5,000 URLs; the first ones."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemCount:
     """What a page gave in one version of the extraction."""
 
@@ -37,7 +37,7 @@ class ItemCount:
     quarantined: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Naming:
     """A submission that names a URL."""
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from shoal.core.frozen import frozen
 from shoal.store.trouble import translated_errors
 
 _CHECKPOINT = sa.text("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reclaimed:
     """The size of the database file, in bytes."""
 

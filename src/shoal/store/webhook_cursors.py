@@ -4,13 +4,13 @@ endpoint that is away has no more than its place in it."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine, RowMapping
 
+from shoal.core.frozen import frozen
 from shoal.core.happening import ENDS, ITEMS, PAGE_CHANGED, STARTED, Happening
 from shoal.core.webhook import MessageState, Webhook, WebhookState
 from shoal.store.tables import jobs
@@ -27,7 +27,7 @@ _BEGINS = {ITEMS: 0, PAGE_CHANGED: -(2**63)}
 _c = webhook_cursors.c
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cursor:
     """One endpoint's place in one job's items, or in the changes of its pages."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine, RowMapping
 
+from shoal.core.frozen import frozen, names_of, values_of
 from shoal.core.happening import PING, Happening
 from shoal.core.webhook import MessageState, Webhook, WebhookState
 from shoal.errors import NotFound
@@ -26,7 +26,7 @@ KEPT_ATTEMPTS = 30
 _m = webhook_messages.c
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """What becomes of a message, and of its endpoint, after an attempt."""
 
@@ -36,7 +36,7 @@ class Verdict:
     """Columns of the endpoint that change."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backlog:
     """What waits, over all endpoints that are enabled."""
 
@@ -44,7 +44,7 @@ class Backlog:
     oldest_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Due:
     """An endpoint that something is to be sent to."""
 
@@ -53,7 +53,7 @@ class Due:
     failing: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MessageFilter:
     """Which messages to list; None is any."""
 
@@ -129,7 +129,7 @@ class Messages:
         query = sa.select(webhook_attempts).where(a.message == message).order_by(a.id)
         with translated_errors(), self._engine.connect() as connection:
             rows = connection.execute(query).mappings()
-            return [Attempt(*(row[name] for name in Attempt.__slots__)) for row in rows]
+            return [Attempt(*(row[name] for name in names_of(Attempt))) for row in rows]
 
     def backlog(self) -> Backlog:
         """What waits for endpoints that are enabled."""
@@ -248,7 +248,7 @@ def _claim(connection: Connection, message: str, owner: str, now_ms: int, lasts:
 
 
 def _add_attempt(connection: Connection, message: str, attempt: Attempt) -> None:
-    values = {"message": message, **{name: getattr(attempt, name) for name in Attempt.__slots__}}
+    values = {"message": message, **values_of(attempt)}
     connection.execute(sa.insert(webhook_attempts).values(values))
     a = webhook_attempts.c
     newest = sa.select(a.id).where(a.message == message).order_by(a.id.desc()).offset(KEPT_ATTEMPTS)

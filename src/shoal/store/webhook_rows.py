@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
 import orjson
 from sqlalchemy.engine import Connection, RowMapping
 
+from shoal.core.frozen import frozen, names_of
 from shoal.core.happening import Happening
 from shoal.core.webhook import MessageState
 from shoal.store.upsert import insert_new
 from shoal.store.webhook_tables import webhook_messages
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     """One event for one endpoint."""
 
@@ -37,7 +37,7 @@ class Message:
     due_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attempt:
     """One time that a message was sent."""
 
@@ -79,6 +79,6 @@ def message_id(webhook: str, key: str) -> str:
 
 def message_of(row: RowMapping) -> Message:
     """From columns."""
-    values: dict[str, Any] = {name: row[name] for name in Message.__slots__}
+    values: dict[str, Any] = {name: row[name] for name in names_of(Message)}
     values |= {"data": orjson.loads(row["data"]), "state": MessageState(row["state"])}
     return Message(**values)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sqlalchemy.engine import Engine
 
 from shoal.core.egress import Egress
+from shoal.core.frozen import frozen
 from shoal.core.mail import MailServer
 from shoal.store.pages import PageStore
 from shoal.store.webhook_cursors import Cursors
@@ -21,7 +21,7 @@ from shoal.webhooks.sources import ItemBatches, JobEvents
 from shoal.webhooks.webhooks import Webhooks
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parts:
     """What the operator says, and what the frontier offers."""
 

@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
 import structlog
 
+from shoal.core.frozen import frozen
 from shoal.core.redact import visible, without_secrets
 from shoal.core.retry import parse_retry_after
 from shoal.core.signing import signed_headers
@@ -50,7 +50,7 @@ class Mails(Protocol):
     def send(self, to: str, subject: str, text: str, message: str, seconds: int) -> tuple[int, str]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sent:
     """How an attempt went."""
 

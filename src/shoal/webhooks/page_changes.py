@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import orjson
 
+from shoal.core.frozen import frozen
 from shoal.core.happening import PAGE_CHANGED, Happening
 from shoal.store.webhook_cursors import Cursor, Cursors
 from shoal.webhooks.sources import BATCH_BYTES, MOST_WAITING
@@ -16,7 +16,7 @@ BATCH_PAGES = 100
 """Of one message."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stretch:
     """What became of the next pages of a run."""
 

@@ -5,10 +5,11 @@ What a connection needs differs from broker to broker; that nobody waits without
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
+from shoal.core.frozen import frozen
 from shoal.frontier.sentinel import SENTINEL_PATIENCE_S, Sentinels, is_sentinel
 from shoal.rabbitmq import tls_options
 from shoal.redis_url import is_amqp
@@ -24,7 +25,7 @@ HEARTBEAT_S = 20
 """Of a worker's connection to RabbitMQ: one that is silent for twice as long is dead."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Link:
     """One place, as Celery is told of it."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 
 from shoal.core.access import DEFAULT_TENANT
+from shoal.core.frozen import frozen
 from shoal.core.model import Engine, Request
 from shoal.core.retry import RetryPolicy
 from shoal.core.reuse import NO_RULES, Rules, has_conditions
@@ -21,7 +21,7 @@ SHORTEST_SECRET = 4
 """Characters; anything shorter is found in texts that have nothing to do with it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobContext:
     """A job's rules in the form in which a slice uses them."""
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from shoal.core.frozen import frozen
 from shoal.core.manner import manner_of, reading_of
 from shoal.core.model import Lease, Request
 from shoal.core.reuse import PLAINLY, Decision, Way, decide
@@ -26,7 +26,7 @@ MAX_REMEMBERED = 1_000
 """Jobs whose ways are remembered."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EarlierPage:
     """What an earlier job has about a URL, and what is to be done about that."""
 
@@ -69,7 +69,7 @@ class EarlierPage:
         return self.row.duplicate_of is not None and alike is not None and not alike.items
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Ways:
     """How a job fetches and reads."""
 

@@ -10,10 +10,10 @@ import logging
 import re
 import secrets
 import signal
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from shoal.core.frozen import frozen
 from shoal.errors import InputError, ShoalError
 from shoal.settings import Settings
 from shoal.wiring import redis_urls
@@ -29,7 +29,7 @@ _NAMES = {SLICE_TASK: "slice", PARTS_TASK: "parts"}
 _QUEUE = re.compile(r"[a-z]+\.[a-z]+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Door:
     """Where Flower listens, and who is let in."""
 

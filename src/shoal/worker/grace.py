@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
+from shoal.core.frozen import frozen
 from shoal.worker.waiting import wait_at_most
 
 LONGEST_RESERVE = timedelta(seconds=4)
@@ -30,7 +30,7 @@ MARGIN = timedelta(seconds=0.5)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grace:
     """Moments of a stop, each as the time since it was asked for."""
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import structlog
 
+from shoal.core.frozen import frozen
 from shoal.errors import Unavailable
 from shoal.frontier.frontier import Frontier
 from shoal.worker.context import JobContext
@@ -27,7 +28,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SliceLimits:
     """How much a slice does at once, and for how long."""
 
@@ -42,7 +43,7 @@ class SliceLimits:
     """Of these, for the browser at most."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SliceTools:
     """What a slice works with."""
 

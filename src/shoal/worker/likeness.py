@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from shoal.core.frozen import changed
+from shoal.core.frozen import changed, frozen
 from shoal.core.model import Settlement, further
 from shoal.core.reuse import REUSED
 from shoal.frontier.frontier import Frontier
@@ -14,7 +14,7 @@ from shoal.store.page_rows import PageRow
 from shoal.worker.result import Result
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Marks:
     """Which results of a batch are duplicates."""
 

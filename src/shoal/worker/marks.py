@@ -12,7 +12,8 @@ import os
 import struct
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from shoal.core.frozen import frozen
 
 _MARK = struct.Struct("<qd")
 _DEEDS = struct.Struct("<qqqqqq")
@@ -21,7 +22,7 @@ LAPSE_S = 5.0
 """Who has not looked for so long was away himself, perhaps frozen together with those he looks at."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deeds:
     """What was done."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
 import structlog
 
+from shoal.core.frozen import frozen
 from shoal.core.proxies import Choice, Proxy, ProxyPool, Verdict
 from shoal.core.url import Url
 from shoal.errors import FetchError, InputError, Unavailable
@@ -35,7 +35,7 @@ UNKNOWN_RETRY = timedelta(seconds=15)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loan:
     """A proxy for one fetch; give it back with a verdict."""
 
@@ -44,7 +44,7 @@ class Loan:
     cool_down: timedelta
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Waiting:
     want: Want
     choice: Choice

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
 
+from shoal.core.frozen import frozen
 from shoal.core.model import Candidate, Lease, LeaseBatch, Outcome, Settlement
 from shoal.errors import ArchiveUnavailable, FetchError, NotFound
 from shoal.extract.companion import Companion
@@ -29,7 +29,7 @@ from shoal.worker.result import Result
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredPage:
     """A page that need not be fetched again."""
 

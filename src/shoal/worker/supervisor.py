@@ -21,10 +21,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from types import FrameType
 from typing import Any
 
+from shoal.core.frozen import frozen
 from shoal.guardian import die_with_parent
 from shoal.restarts import Pauses
 from shoal.worker.group import Group
@@ -52,7 +53,7 @@ END_GROUP = signal.SIGUSR2
 """From the kernel, when the supervisor has died."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Life:
     """What a Celery process knows about its start."""
 
@@ -75,7 +76,7 @@ class Life:
                 time.sleep(SIGN_S)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Handover:
     """What a supervisor that becomes a new program tells itself."""
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from shoal.cli.talk import counted, human_bytes, human_seconds, print_json, say, status_json
+from shoal.core.frozen import names_of
 from shoal.core.host_status import HostSpeed
 from shoal.core.job_status import Counters, JobStatus
 from shoal.core.model import JobState
@@ -70,7 +71,7 @@ def test_a_status_for_programs_holds_every_sum() -> None:
         "reconciles": True,
     }
     assert told["counters"]["admitted"] == 10
-    assert set(told["counters"]) == set(Counters.__slots__)
+    assert set(told["counters"]) == set(names_of(Counters))
     assert told["reasons"] == {"dead:http_404": 1}
     assert told["slowest_hosts"] == [{"host": "a", "latency_ms": 120}]
 

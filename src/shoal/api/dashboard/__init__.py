@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import NotFound
+
+from shoal.core.frozen import frozen
 
 blueprint = Blueprint("dashboard", __name__)
 
@@ -26,7 +27,7 @@ _TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """One file."""
 
