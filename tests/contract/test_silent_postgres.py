@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from psycopg.sql import SQL
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
+from shoal.errors import StoreUnavailable
 from shoal.store import postgres as store
 from shoal.store.database import open_database
 from tests.fault_proxy import FaultProxy
@@ -42,6 +44,21 @@ def test_a_query_that_the_server_works_on_may_take_its_time(postgres: Postgres) 
     engine = open_database(postgres.new_database())
     assert _ask(engine, "SELECT 7 FROM pg_sleep(1.5)") == 7
     engine.dispose()
+
+
+def test_a_connection_that_cannot_be_made_ready_is_closed(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[store.PatientConnection] = []
+
+    class Noted(store.PatientConnection):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            made.append(self)
+
+    monkeypatch.setattr(store, "PatientConnection", Noted)
+    monkeypatch.setattr(store, "_SET_THEIRS", SQL("SELECT set_config('no such limit', '1', false)"))
+    with pytest.raises(StoreUnavailable, match="no such limit"):
+        open_database(postgres.new_database())
+    assert [each.closed for each in made] == [True]
 
 
 def test_an_answer_that_comes_while_somebody_asks_for_it_is_heard(

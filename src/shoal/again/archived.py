@@ -9,7 +9,7 @@ from shoal.core.model import Request
 from shoal.core.spec import JobSpec
 from shoal.core.url import parse
 from shoal.errors import FetchError, NotFound
-from shoal.extract.findings import NOTHING, Findings, Wanted, find
+from shoal.extract.findings import NOTHING, Findings, Wanted, find_light
 from shoal.extract.trail import UNHURRIED, Trail
 from shoal.fetch.port import Response
 from shoal.store.archive import ArchiveReader
@@ -44,9 +44,8 @@ class ArchivedPages:
             return NOTHING
         request = Request(url, page.depth, hops=page.hops, callback=page.callback, meta=page.meta or "")
         wanted = self._trail.briefed(wanted, request, response)
-        if not self._cautious and wanted.is_light(body, scale=UNHURRIED):
-            return find(body, wanted)
-        return self._heavy(body, wanted)
+        light = None if self._cautious else find_light(body, wanted, scale=UNHURRIED)
+        return light or self._heavy(body, wanted)
 
 
 def response_of(archive: ArchiveReader, page: PageRow) -> Response:

@@ -21,7 +21,7 @@ class RouteRule(Rule):
         compiled: Build | None = None
         compile_now = super()._compile_builder
 
-        def build(rule: RouteRule, **values: Any) -> tuple[str, str]:
+        def build(rule: RouteRule, /, **values: Any) -> tuple[str, str]:
             nonlocal compiled
             if compiled is None:
                 compiled = compile_now(append_unknown)

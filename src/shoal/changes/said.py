@@ -9,7 +9,7 @@ from shoal.core.frozen import frozen
 from shoal.core.noise import NOTHING_SAID, Noise
 from shoal.core.spec import EXTRACTION, JobSpec
 from shoal.errors import FetchError
-from shoal.extract.findings import find
+from shoal.extract.findings import find_light
 from shoal.extract.listing import name_of
 from shoal.extract.trail import UNHURRIED, Trail
 from shoal.store.archive import ArchiveReader
@@ -48,7 +48,7 @@ class StoredTexts:
         wanted = self._trail.wanted(*asked, listing=name_of(body, media_type), noise=self._noise)
         assert wanted is not None
         wanted = replace(wanted, links=False, lines=lines)
-        found = find(body, wanted) if wanted.is_light(body, scale=UNHURRIED) else self._heavy(body, wanted)
+        found = find_light(body, wanted, scale=UNHURRIED) or self._heavy(body, wanted)
         if found.digest is None:
             raise FetchError("too_complex", "its text could not be read")
         return Said(found.digest, found.lines)

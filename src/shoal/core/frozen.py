@@ -25,7 +25,7 @@ def frozen(cls: type[T]) -> type[T]:
     methods = _comparing([each.name for each in known if each.compare])
     methods["__repr__"] = _speaking([each.name for each in known if each.repr])
     for name, method in methods.items():
-        if name not in cls.__dict__:
+        if cls.__dict__.get(name) is None:  # with `__eq__`, Python says that there is no `__hash__`
             setattr(made, name, method)
     return made
 

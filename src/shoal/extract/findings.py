@@ -24,7 +24,8 @@ from shoal.extract.next_page import next_links, rough_selector
 from shoal.extract.page import META_NAMES, Html
 from shoal.extract.plain import Plain, is_text, plain_html, plain_text, told_lines
 from shoal.extract.shell import why_render
-from shoal.extract.weight import LIGHT_BYTES, Query, Weight, weigh
+from shoal.extract.weight import LIGHT_BYTES, Query, Weight, is_light_tree, weigh
+from shoal.fetch.decode import decode_text, shows_markup
 from shoal.spiders.follow import FollowUp
 
 QUICK_BYTES = 16 << 20
@@ -75,12 +76,8 @@ class Wanted:
         """What takes the items."""
         return extractor_of(self.extraction)
 
-    def is_light(self, body: bytes, *, scale: int = 1) -> bool:
-        """Can it be read where others wait? Where nobody does, a page may be so many times larger."""
-        return self.weigh(body, scale=scale) is not Weight.HEAVY
-
     def weigh(self, body: bytes, *, scale: int = 1) -> Weight:
-        """What it costs to read it."""
+        """What it costs to read it, as far as its bytes tell; where nobody waits, it may be so many times larger."""
         if self.listing and is_packed(body):  # nobody can see what is in it
             return Weight.HEAVY
         asked = self.asked
@@ -90,11 +87,26 @@ class Wanted:
             most = LIGHT_BYTES * scale if is_text(self.media_type, body) else QUICK_BYTES
             return Weight.LIGHT if len(body) <= most else Weight.HEAVY
         weight = Weight.LIGHT
+        if not shows_markup(self.charset):
+            body = decode_text(body[: LIGHT_BYTES * scale + 1], self.charset).encode("utf-8", "replace")
         if not self.json:
-            weight = weigh(body, asked.queries, scale=scale, content=self.likeness or asked.content)
+            weight = weigh(body, scale=scale, content=self.looks_at_all)
         if weight is Weight.HEAVY or asked.nothing or asked.extractor.is_quick(body, json=self.json, scale=scale):
             return weight
         return Weight.HEAVY
+
+    def is_light_tree(self, html: Html, *, scale: int = 1) -> bool:
+        """Can all that is asked be taken of the page, now that it is parsed?"""
+        asked = self.asked
+        if not (asked.queries or self.looks_at_all or self.noise):
+            return True
+        elements = len(html.tree.css("*"))
+        return is_light_tree(elements, asked.queries, scale=scale, content=self.looks_at_all)
+
+    @property
+    def looks_at_all(self) -> bool:
+        """Is the page looked at part by part?"""
+        return self.likeness or self.asked.content
 
     @property
     def only_digest(self) -> bool:
@@ -199,19 +211,43 @@ class Findings:
 NOTHING = Findings()
 
 
-def find(body: bytes, wanted: Wanted, *, bare: bool = False) -> Findings:
-    """Read a page here and now; `bare`: it has no `<base>`."""
-    found = _find(body, wanted, bare=bare)
+class _HeavyTree(Exception):
+    pass
+
+
+def find(body: bytes, wanted: Wanted) -> Findings:
+    """Read a page here and now."""
+    return _judged(_find(body, wanted), wanted)
+
+
+def find_light(body: bytes, wanted: Wanted, *, weight: Weight | None = None, scale: int = 1) -> Findings | None:
+    """Read a page if it is light; None when it is not, by its bytes or by what a parser makes of them.
+
+    `weight`: that of its bytes, if that is known.
+    """
+    weight = weight or wanted.weigh(body, scale=scale)
+    if weight is Weight.HEAVY:
+        return None
+    try:
+        return _judged(_find(body, wanted, bare=weight is Weight.BARE, scale=scale), wanted)
+    except _HeavyTree:
+        return None
+
+
+def _judged(found: Findings, wanted: Wanted) -> Findings:
     flaws = flaws_of(wanted.extraction, found.items)
     return replace(found, flaws=flaws) if flaws else found
 
 
-def _find(body: bytes, wanted: Wanted, *, bare: bool) -> Findings:
+def _find(body: bytes, wanted: Wanted, *, bare: bool = False, scale: int = 0) -> Findings:
+    """`bare`: it has no `<base>`; `scale`: of what is light, 0 where all is read."""
     if wanted.listing:
         return _with_digest(_find_listed(body, wanted), body, wanted, None)
     html = None
     if wanted.markup and not wanted.json:
         html = Html.parse(body, wanted.charset, wanted.base, bare=bare)
+        if scale and not wanted.is_light_tree(html, scale=scale):
+            raise _HeavyTree
     found = _of_json(body, wanted) if wanted.json else _of_markup(html, body, wanted) if html else Findings()
     if wanted.noise and not found.render:
         found = _with_digest(found, body, wanted, html)

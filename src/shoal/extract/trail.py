@@ -21,7 +21,7 @@ from shoal.extract.companion import Companion
 from shoal.extract.directives import SILENT, Directives, read_directives
 from shoal.extract.document import is_json
 from shoal.extract.extractor import extractor_of
-from shoal.extract.findings import Findings, Wanted, find
+from shoal.extract.findings import Findings, Wanted, find_light
 from shoal.extract.links import Links, SortedOut, finish
 from shoal.extract.listing import name_of
 from shoal.extract.page import HTML_TYPES
@@ -203,6 +203,5 @@ class Trail:
         wanted = self._wanted_of(request, response, body)
         if not body or wanted is None:
             return None
-        light = wanted.is_light(body, scale=UNHURRIED)
-        findings = find(body, wanted) if light else self.companion.find(body, wanted)
+        findings = find_light(body, wanted, scale=UNHURRIED) or self.companion.find(body, wanted)
         return findings, wanted.base_with(findings.base)

@@ -6,6 +6,9 @@ longer than about 40 ms by one of these signs, cheap to see in the bytes, is not
 
 No sign may depend on what the bytes mean (a comment, a value in quotes, text): who writes a page knows better ways to
 hide that than we have to see it. Each is a number that the parser cannot exceed, whatever it takes the bytes for.
+
+How many elements come of them is not seen in the bytes: formatting that is never closed is made again in each
+paragraph, up to 39 times. Who looks at each of them counts them in the tree first.
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ _PAIR_NS = 2
 _COPY_NS = 160
 """For an element of formatting that was not closed: it is made again in each that follows, with its attributes."""
 _COPIED_ATTRIBUTE_NS = 30
+_COPIED_BYTE_NS = 2
+"""Of these, and of their values, with the text that is made of each `href`."""
 _ADOPTED = 8
 """So often one element of formatting is made again at most, when a tag ends it that stands within others."""
 _SAME = 3
@@ -48,6 +53,10 @@ _SEPARATORS = b" \t\n\f\r/\"'"
 """One of these stands before each attribute."""
 _ATTRIBUTE_BYTES = 3
 """There are not enough shorter ones to count."""
+_HIDDEN_ENDS = 2_000
+"""Of more nobody makes out what they hide."""
+_MADE = 2
+"""So many elements a page has for each tag, with such as are only meant: of more, formatting that was made again."""
 _SPACE = rb"[ \t\n\f\r]"
 _SHORT_TAG = 99
 """Bytes: what a tag can have in so many is counted for all."""
@@ -93,25 +102,28 @@ class Weight(Enum):
     """Light, and without a `<base>`, if its bytes are read as they are: who has weighed it has seen that."""
 
 
-def is_light(body: bytes, queries: Iterable[Query] = (), *, scale: int = 1, content: bool = False) -> bool:
-    """May this be read where others wait?"""
-    return weigh(body, queries, scale=scale, content=content) is not Weight.HEAVY
+def is_light(body: bytes, *, scale: int = 1, content: bool = False) -> bool:
+    """May this be parsed where others wait?"""
+    return weigh(body, scale=scale, content=content) is not Weight.HEAVY
 
 
-def weigh(body: bytes, queries: Iterable[Query] = (), *, scale: int = 1, content: bool = False) -> Weight:
-    """What it costs to read this; where nobody waits, a page may be so many times larger.
+def weigh(body: bytes, *, scale: int = 1, content: bool = False) -> Weight:
+    """What it costs to parse this; where nobody waits, a page may be so many times larger.
 
-    Its `content` as a whole takes longer than its links and fields.
+    To look at its `content` as a whole takes longer than to take its links and fields.
     """
     if len(body) > LIGHT_BYTES * scale:
         return Weight.HEAVY
-    weight = Weight.LIGHT
-    if len(body) > _FEATHER:
-        weight = _weigh_tags(body, (CONTENT_TAGS if content else LIGHT_TAGS) * scale, LIGHT_NS * scale)
-    wanted = tuple(queries)
-    if wanted and _steps(wanted, body.count(b"<") - body.count(b"</")) > LIGHT_STEPS * scale:
-        return Weight.HEAVY
-    return weight
+    if len(body) <= _FEATHER:
+        return Weight.LIGHT
+    return _weigh_tags(body, (CONTENT_TAGS if content else LIGHT_TAGS) * scale, LIGHT_NS * scale)
+
+
+def is_light_tree(elements: int, queries: Iterable[Query] = (), *, scale: int = 1, content: bool = False) -> bool:
+    """May so many elements be looked at where others wait? Not all that a parser makes can be seen in the bytes."""
+    if elements > _MADE * (CONTENT_TAGS if content else LIGHT_TAGS) * scale:
+        return False
+    return sum(_steps(query, elements) for query in queries) <= LIGHT_STEPS * scale
 
 
 def _weigh_tags(body: bytes, most: int, light_ns: int) -> Weight:
@@ -122,6 +134,10 @@ def _weigh_tags(body: bytes, most: int, light_ns: int) -> Weight:
         return Weight.HEAVY
     if _has_few_bytes(len(body), tags, light_ns):
         return Weight.LIGHT
+    if _HIDDEN_END.is_in(body):
+        shown = _with_hidden_ends(body)
+        light = shown is not None and _has_light_tags(shown, _count_tags(body), _note_tags(shown), light_ns)
+        return Weight.LIGHT if light else Weight.HEAVY
     noted = _note_tags(body)
     if not _has_light_tags(body, tags, noted, light_ns):
         counted = _count_tags(body)
@@ -142,9 +158,9 @@ def _count_tags(body: bytes) -> int:
     return len(body) - len(body.replace(b"<", b""))  # which takes less time than to count them
 
 
-def _steps(queries: Iterable[Query], elements: int) -> int:
-    """At most, when all of the page's elements stand within each other, or all beside each other."""
-    return sum(_path_of(query.selector).steps(elements) + (elements**2 if query.texts else 0) for query in queries)
+def _steps(query: Query, elements: int) -> int:
+    """At most, when all elements stand within each other, or all beside each other."""
+    return _path_of(query.selector).steps(elements) + (elements**2 if query.texts else 0)
 
 
 @dataclass(slots=True)
@@ -184,16 +200,10 @@ def _chains(elements: int, links: int) -> int:
 
 
 def _has_light_tags(body: bytes, tags: int, noted: _Noted, light_ns: int) -> bool:
-    """Attributes and formatting: where the page could have too much of it, by how much it has."""
-    if not _HIDDEN_END.is_in(body):
-        short = _has_short_tags(body, noted.merged, light_ns) or _has_no_long_tag(body, tags, noted.merged, light_ns)
-        if not (short or _attributes_ns(body, tags) <= light_ns or _has_few_attributes(body, light_ns)):
-            return False
-    else:
-        few, body = _has_few_attributes(body, light_ns), _with_hidden_ends(body)
-        if not few and _attributes_ns(body, tags) > light_ns:
-            return False
-        noted = _note_tags(body)
+    """Attributes and formatting: where the page could have too much of it, by how much it has. No end is hidden."""
+    short = _has_short_tags(body, noted.merged, light_ns) or _has_no_long_tag(body, tags, noted.merged, light_ns)
+    if not (short or _attributes_ns(body, tags) <= light_ns or _has_few_attributes(body, light_ns)):
+        return False
     return _formatting_ns(noted, tags) <= light_ns
 
 
@@ -217,7 +227,8 @@ def _note_tags(body: bytes) -> _Noted:
 def _has_few_bytes(length: int, tags: int, light_ns: int) -> bool:
     """Is it so short that in so many tags nothing can be too much, not even attributes of formatting throughout?"""
     attributes = length // _ATTRIBUTE_BYTES
-    copies_ns = tags * (tags * _COPY_NS + (1 + _ADOPTED) * attributes * _COPIED_ATTRIBUTE_NS)
+    copied_ns = (1 + _ADOPTED) * attributes * _COPIED_ATTRIBUTE_NS + _SAME * length * _COPIED_BYTE_NS
+    copies_ns = tags * (tags * _COPY_NS + copied_ns)
     return copies_ns + attributes**2 * _PAIR_NS <= light_ns
 
 
@@ -265,12 +276,15 @@ def _formatting_ns(noted: _Noted, tags: int) -> int:
         return 0
     if any(map(_OPEN_QUOTE.search, (*different, *links))):  # it goes on behind this end
         return sys.maxsize
-    attributes = _count_attributes(b"".join(different))
-    copies_ns = tags * (len(different) * _COPY_NS + attributes * _COPIED_ATTRIBUTE_NS)
+    whole = b"".join(different)
+    attributes = _count_attributes(whole)
+    copied_ns = attributes * _COPIED_ATTRIBUTE_NS + len(whole) * _COPIED_BYTE_NS
+    copies_ns = tags * (len(different) * _COPY_NS + copied_ns)
     compared = _count_attributes(b"".join(noted.formatting)) * attributes
     adopted_ns = tags * _ADOPTED * _copy_ns(different)
     # Of links only one is open at a time.
-    return _SAME * (copies_ns + compared * _PAIR_NS) + adopted_ns + tags * (1 + _ADOPTED) * _copy_ns(links)
+    links_ns = tags * ((1 + _ADOPTED) * _copy_ns(links) + max(map(len, links), default=0) * _COPIED_BYTE_NS)
+    return _SAME * (copies_ns + compared * _PAIR_NS) + adopted_ns + links_ns
 
 
 def _copy_ns(elements: Collection[bytes]) -> int:
@@ -283,11 +297,13 @@ def _count_attributes(markup: bytes) -> int:
     return len(markup) - len(markup.translate(None, _SEPARATORS))
 
 
-def _with_hidden_ends(body: bytes) -> bytes:
-    """Without any `>` that could be in the quotes of a value, and so not be the end of its tag."""
+def _with_hidden_ends(body: bytes) -> bytes | None:
+    """Without any `>` that could be in the quotes of a value, and so be no end of a tag; None: there are too many."""
     shown = bytearray(body)
     done = {b'"': 0, b"'": 0}
-    for opening in _HIDING.finditer(body):
+    for number, opening in enumerate(_HIDING.finditer(body)):
+        if number == _HIDDEN_ENDS:
+            return None
         quote, start = opening[0][-1:], opening.end()
         end = body.find(quote, start)
         end = len(body) if end < 0 else end

@@ -58,6 +58,8 @@ _MEANT = {
 }
 _MARKUP = "<a href='/x'>&"
 _ALIASES = {"x-sjis": "cp932", "ks_c_5601-1987": "cp949"}
+_OPAQUE = ("utf-16", "utf-32", "iso2022", "hz", "johab", "shift_jis_2004", "shift_jisx0213")
+"""In these, bytes of ASCII may be something else, and markup may be written so that it cannot be seen in the bytes."""
 _UNFIT = frozenset({"charmap", "idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"})
 
 
@@ -170,6 +172,11 @@ def find_charset(content_type: str, body: bytes) -> str:
     if meta and (codec := _codec(meta[1].decode("ascii"))):
         return "utf-8" if codec.startswith(("utf-16", "utf-32")) else codec  # the bytes were read as ASCII just now
     return "utf-8" if _is_utf8(body) else "windows-1252"
+
+
+def shows_markup(charset: str) -> bool:
+    """Does each character of markup stand in the bytes as itself, next to those that it is next to?"""
+    return not charset.startswith(_OPAQUE)
 
 
 def decode_text(body: bytes, charset: str) -> str:

@@ -119,9 +119,13 @@ def driver_url(url: sa.URL) -> sa.URL:
 def connect(_dialect: object, _record: object, args: list[Any], parameters: dict[str, Any]) -> PatientConnection:
     """A new connection, for SQLAlchemy's event of this name; what the URL says is stronger than our limits."""
     connection = PatientConnection.connect(*args, **{**LIMITS, "application_name": PROGRAM, **_read(parameters)})
-    connection.autocommit = True
-    connection.execute(_SET_THEIRS)
-    connection.autocommit = False
+    try:
+        connection.autocommit = True
+        connection.execute(_SET_THEIRS)
+        connection.autocommit = False
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from shoal.extract.findings import Findings, Wanted, find
+from shoal.extract.findings import Findings, Wanted, find_light
 from shoal.extract.weight import Weight
 
 TOGETHER = 32
@@ -99,7 +99,7 @@ def _is_light(page: _Page) -> bool:
 
 def _read(page: _Page) -> None:
     found = page.tried(_find)
-    if found is not None:
+    if not page.found.done():
         page.found.set_result(found)
 
 
@@ -107,5 +107,5 @@ def _weigh(page: _Page) -> Weight:
     return page.wanted.weigh(page.body)
 
 
-def _find(page: _Page) -> Findings:
-    return find(page.body, page.wanted, bare=page.weight is Weight.BARE)
+def _find(page: _Page) -> Findings | None:
+    return find_light(page.body, page.wanted, weight=page.weight)

@@ -152,8 +152,9 @@ class Slice:
             if batch.leases:
                 soon = SOON_S
             if len(batch.leases) < free:
-                await self._desk.wait(soon if self._desk.brings_work else _pause(batch))
-                soon = min(2 * soon, POLL_S)
+                hurried = self._desk.brings_work
+                await self._desk.wait(soon if hurried else _pause(batch))
+                soon = min(2 * soon, POLL_S) if hurried else SOON_S
         self._report.work_remains = True
 
     def _free(self) -> int:

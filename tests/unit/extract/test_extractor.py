@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shoal.core.spec import read_spec
 from shoal.extract.allowance import MAX_ITEM_PARTS, MAX_VALUES, Allowance
 from shoal.extract.apart import find_apart
-from shoal.extract.findings import Findings, Wanted, find
+from shoal.extract.findings import Findings, Wanted, find, find_light
 
 PAGE = "http://h.example/a/p"
 SHOP = """<html lang=en><head><title>T</title><meta property="og:title" content="OG">
@@ -214,9 +214,9 @@ def test_what_is_taken_of_a_page_has_an_end() -> None:
     ids=["XPath that roams", "XPath that reads", "fields of many elements", "JSON that grows"],
 )
 def test_what_may_take_long_is_read_apart(settings: dict[str, Any], size: int) -> None:
-    order = wanted(**settings)
-    assert order.is_light(b"<div>x</div>" * 5)
-    assert not order.is_light(b"<div>x</div>" * size)
+    body, order = b"<div>x</div>", wanted(**settings)
+    assert find_light(body * 5, order) is not None
+    assert find_light(body * size, order) is None
 
 
 @pytest.mark.parametrize("rule", ["h1", ".card h2", ".card a@href", ".card@data-id", ".nosuch", "td"])

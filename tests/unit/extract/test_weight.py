@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
+from encodings.aliases import aliases
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
+from shoal.core.noise import Noise
 from shoal.core.spec import JobSpec
-from shoal.extract.findings import Wanted, find
-from shoal.extract.weight import LIGHT_BYTES, LIGHT_NS, LIGHT_TAGS, Query, Weight, is_light, weigh
+from shoal.extract.findings import Wanted, find, find_light
+from shoal.extract.weight import LIGHT_BYTES, LIGHT_NS, LIGHT_TAGS, Weight, is_light, weigh
+from shoal.fetch.decode import decode_text, find_charset, shows_markup
 
 ROW = b"<div class='row'><h2><a href='/p/%d'>A product</a></h2><p>Its description, and its price</p></div>\n"
 MOST_S = 0.4
@@ -31,16 +36,14 @@ def wanting(fields: dict[str, str], require: str | None = None) -> Wanted:
     return Wanted("http://h.example/", "utf-8", extraction=JobSpec(fields=fields).extraction, require=require)
 
 
-def queries(fields: dict[str, str], require: str | None = None) -> tuple[Query, ...]:
-    return wanting(fields, require).asked.queries
+def is_read(body: bytes, fields: dict[str, str], require: str | None = None) -> bool:
+    return find_light(body, wanting(fields, require)) is not None
 
 
 def test_an_ordinary_page_is_light() -> None:
     assert is_light(ORDINARY)
-    assert is_light(ORDINARY, queries({"title": "h1", "all[]": ".row > h2@id", "one": "div[data-x='a b c'] a, p b"}))
-    assert is_light(
-        ROW * 100, queries({"second": "tr:nth-child(2) > td:nth-child(3)", **{f"f{n}[]": "p" for n in range(20)}})
-    )
+    assert is_read(ORDINARY, {"title": "h1", "all[]": ".row > h2@id", "one": "div[data-x='a b c'] a, p b"})
+    assert is_read(ROW * 100, {"second": "tr:nth-child(2) > td:nth-child(3)", **{f"f{n}[]": "p" for n in range(20)}})
     assert is_light(ORDINARY.replace(b"class='row'", b"data-if='a > b'"))
     assert is_light((ROW * 200).replace(b"Its", b"<i class='icon'></i> <b style='x'>Its</b>"))
     assert is_light(
@@ -80,6 +83,10 @@ def test_an_ordinary_page_is_light() -> None:
         b"<p><A\n" + attributes(1_000) + b">" + b"<p>x" * 2_900,
         b"<p><a x='>' " + attributes(1_000) + b">" + b"<p>x" * 2_900,
         b"<a " + attributes(4_000) + b">" + b"<div>" * 2_500 + b"</a>" * 480,
+        b"<p><a href=" + b"x" * 240_000 + b">" + b"<p>x" * 2_900,
+        b"<p><b x=" + b"x" * 60_000 + b">" + b"<p>x" * 2_900,
+        b"<p><b x=" + b"x" * 30_000 + b"><i y=" + b"y" * 30_000 + b">" + b"<p>x" * 2_900,
+        (b"<b " + attributes(300) + b">") * 3 + b"='>" * 80_000 + b"<p>x" * 1_500,
     ],
     ids=[
         "long",
@@ -106,6 +113,10 @@ def test_an_ordinary_page_is_light() -> None:
         "a link in capitals",
         "a link with an end in quotes",
         "a link that is adopted again and again",
+        "a long link that is made again",
+        "long formatting that is made again",
+        "long formatting of two kinds that is made again",
+        "more hidden ends than anybody looks through",
     ],
 )
 def test_what_could_take_long_is_not(body: bytes) -> None:
@@ -116,18 +127,18 @@ def test_what_could_take_long_is_not(body: bytes) -> None:
     "selector", ["div div div a", "h1 ~ p ~ div a", "div :is(a b, c d) p", "div:has(a b) p", "a b, div   p  a\tb"]
 )
 def test_a_selector_that_roams_makes_a_page_heavy(selector: str) -> None:
-    assert is_light(b"<div>" * 10 + b"<p>x", queries({"x": selector}))
-    assert not is_light(b"<div>" * 400, queries({"x": selector}))
+    assert is_read(b"<div>" * 10 + b"<p>x", {"x": selector})
+    assert not is_read(b"<div>" * 400, {"x": selector})
 
 
 def test_no_selector_is_too_long_to_be_weighed() -> None:
-    assert not is_light(b"<div>" * 3_000, queries({"x": "a " * 499 + "b"}))
+    assert not is_read(b"<div>" * 3_000, {"x": "a " * 499 + "b"})
 
 
 def test_many_selectors_weigh_more_than_one() -> None:
     body = b"<div>" * 1_000
-    assert is_light(body, queries({"x": "p div"}))
-    assert not is_light(body, queries({f"x{number}": "p div" for number in range(20)}))
+    assert is_read(body, {"x": "p div"})
+    assert not is_read(body, {f"x{number}": "p div" for number in range(20)})
 
 
 @pytest.mark.parametrize(
@@ -142,22 +153,22 @@ def test_many_selectors_weigh_more_than_one() -> None:
     ],
 )
 def test_counting_siblings_makes_a_page_heavy(selector: str) -> None:
-    assert is_light(b"<p>" * 20, queries({"x": selector}))
-    assert not is_light(b"<p>" * 1_200, queries({f"x{number}": selector for number in range(3)}))
-    assert not is_light(b"<p>" * 1_200, queries({}, require=f"{selector}, {selector}, {selector}"))
+    assert is_read(b"<p>" * 20, {"x": selector})
+    assert not is_read(b"<p>" * 1_200, {f"x{number}": selector for number in range(3)})
+    assert not is_read(b"<p>" * 1_200, {}, require=f"{selector}, {selector}, {selector}")
 
 
 def test_texts_within_each_other_make_a_page_heavy() -> None:
     body = b"<div>" * 1_000
-    assert is_light(body, queries({f"x{number}[]": "div@id" for number in range(20)}))
-    assert is_light(body, queries({f"x{number}": "div" for number in range(20)}))
-    assert not is_light(body, queries({f"x{number}[]": "div" for number in range(20)}))
+    assert is_read(body, {f"x{number}[]": "div@id" for number in range(20)})
+    assert is_read(body, {f"x{number}": "div" for number in range(20)})
+    assert not is_read(body, {f"x{number}[]": "div" for number in range(20)})
 
 
 def test_long_selectors_weigh_more_than_short_ones() -> None:
     body = b"<div>" * 2_000
     fields = {f"x{number}": "div" + ":not(.a)" * 100 for number in range(20)}
-    assert not is_light(body, queries(fields))
+    assert not is_read(body, fields)
 
 
 @pytest.mark.parametrize("attribute", [b" %x\xff", b' %x="\xff>"', b" \xc3\xa4%x", b" %x='\xe4'"])
@@ -186,6 +197,75 @@ def test_different_formatting_is_light_where_there_are_few_tags_to_make_it_again
     body = b"".join(b"<b x%d>x</b>" % number for number in range(40)) + b"text " * 4_000
     assert is_light(body)
     assert not is_light(body + b"<p>" * (LIGHT_TAGS - 100))
+
+
+FORMATTING = b"<b><i><u><s><big><code><em><font><nobr><small><strike><strong><tt>"
+AGAIN = b"<p>" + FORMATTING * 3 + b"<p>x" * 1_400
+
+
+@pytest.mark.parametrize("asked", [{"noise": Noise(main=True).pack()}, {"likeness": True}, {"fields": {"x": "p b b"}}])
+def test_formatting_that_is_made_again_is_counted_in_the_tree(asked: dict[str, Any]) -> None:
+    fields: dict[str, str] = asked.pop("fields", {})
+    order = replace(wanting(fields), prose=True, **asked)
+    assert order.weigh(AGAIN, scale=2) is not Weight.HEAVY
+    assert find_light(AGAIN, order) is None
+    assert find_light(AGAIN[:225], order) is not None
+
+
+def test_who_follows_links_only_does_not_count() -> None:
+    found = find_light(AGAIN + b"<a href=/x>x</a>", replace(wanting({}), links=True))
+    assert found is not None
+    assert found.hrefs == ("/x",)
+
+
+@pytest.mark.parametrize("end", [b"</p>", b"</br>", b"</P >"])
+def test_ends_that_make_elements_are_counted(end: bytes) -> None:
+    assert is_read(b"x" + end * 100, {"x[]": "h1 ~ p ~ p, h1 ~ br ~ br"})
+    assert not is_read(b"x" + end * 1_400, {"x[]": "h1 ~ p ~ p, h1 ~ br ~ br"})
+
+
+HIDDEN_IN = {
+    "utf-16-le": "",
+    "utf-16-be": "",
+    "utf-16": "",
+    "utf-32": "",
+    "hz": "~\n",
+    "iso2022_jp": "\x1b(B",
+    "iso2022_kr": "\x0f",
+    "shift_jis_2004": "",
+    "johab": "",
+}
+
+
+@pytest.mark.parametrize(("charset", "nothing"), HIDDEN_IN.items(), ids=HIDDEN_IN)
+def test_no_charset_hides_markup(charset: str, nothing: str) -> None:
+    names = attributes(1_000).decode()
+    text = "<p>" + f"<b {names}>" * 3 + "<p>x" * 2_900
+    body = text.encode(charset).replace(b"<b", b"<" + nothing.encode("latin-1") + b"b")
+    assert LexborHTMLParser(decode_text(body, charset)).css_first("b") is not None
+    assert replace(wanting({}), charset=charset, links=True).weigh(body) is Weight.HEAVY
+    assert replace(wanting({}), charset=charset, links=True).weigh("<p>hello".encode(charset) * 900) is not Weight.HEAVY
+
+
+def test_in_all_other_charsets_markup_stands_in_the_bytes_as_itself() -> None:
+    """Whatever stands before it or within it: nothing of it is swallowed, added or left without a trace."""
+    markup = "<b x>"
+    odd = (*range(128, 256), *b"\x0e\x0f\x1b\\~+&")
+    plain = [charset for charset in charsets() if shows_markup(charset)]
+    assert len(plain) > 50
+    for charset in plain:
+        for first in odd:
+            for second in range(256):
+                before = bytes((first, second))
+                assert (before + markup.encode()).decode(charset, "replace").endswith(markup), (charset, before)
+                within = b"<" + before + b"b x>"
+                assert markup not in within.decode(charset, "replace") or markup.encode() in within, (charset, within)
+
+
+def charsets() -> set[str]:
+    """All that a server may name."""
+    found = (find_charset(f"text/html; charset={name}", b"") for name in {*aliases, *aliases.values(), "x-sjis"})
+    return set(found)
 
 
 PARTS = [b"<p ", b"<BODY ", b">", b"='>'", b'= ">', b'"', b"'", b"/", b" = ", b"\xff", b'="\xff>"', b"\xc3\xa4"]
@@ -222,6 +302,25 @@ def test_no_light_page_has_many_attributes_made_again(again: list[bytes], name: 
         assert made * COPIED_ATTRIBUTE_NS <= LIGHT_NS
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([b"<p>x", b"</a>", b"<div>", b"</b>", b"<td>", b"<a>", b"<b>", b"</p>"]), min_size=1, max_size=4
+    ),
+    st.sampled_from([b"a", b"b", b"A", b"nobr"]),
+    st.integers(1, 3),
+    st.integers(1, 100_000),
+    st.integers(1, 3_000),
+)
+def test_no_light_page_has_many_bytes_made_again(
+    again: list[bytes], name: bytes, equal: int, length: int, times: int
+) -> None:
+    body = b"<p>" + b"<%b href=%b>" % (name, b"x" * length) * equal + b"".join(again) * times
+    if is_light(body):
+        made = sum(len(node.attributes.get("href") or "") for node in LexborHTMLParser(body).css("*"))
+        assert made <= LIGHT_NS
+
+
 @pytest.mark.parametrize(
     ("body", "selector"),
     [
@@ -237,7 +336,7 @@ def test_no_light_page_has_many_attributes_made_again(again: list[bytes], name: 
 def test_what_is_light_is_read_in_no_time(body: bytes, selector: str) -> None:
     """As many fields as are light with such a page."""
     fields: dict[str, str] = {}
-    while len(fields) < 60 and is_light(body, queries({**fields, f"x{len(fields)}[]": selector})):
+    while len(fields) < 60 and is_read(body, {**fields, f"x{len(fields)}[]": selector}):
         fields[f"x{len(fields)}[]"] = selector
     wanted = wanting(fields)
     started = time.thread_time()

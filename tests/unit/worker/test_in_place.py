@@ -9,6 +9,7 @@ import uvloop
 
 from shoal.errors import FetchError
 from shoal.extract.findings import Findings, Wanted
+from shoal.extract.weight import Weight
 from shoal.worker import in_place
 from shoal.worker.in_place import TOGETHER, InPlace
 
@@ -43,14 +44,14 @@ def test_a_heavy_page_is_left_to_others_and_its_neighbours_are_read() -> None:
 
 @pytest.mark.parametrize("error", [FetchError("too_complex", "for the test"), ValueError("a fault of ours")])
 def test_a_page_that_cannot_be_read_fails_alone(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = in_place.find
+    real = in_place.find_light
 
-    def fail_for_some(body: bytes, wanted: Wanted, *, bare: bool) -> Findings:
+    def fail_for_some(body: bytes, wanted: Wanted, *, weight: Weight) -> Findings | None:
         if body == page(1):
             raise error
-        return real(body, wanted, bare=bare)
+        return real(body, wanted, weight=weight)
 
-    monkeypatch.setattr(in_place, "find", fail_for_some)
+    monkeypatch.setattr(in_place, "find_light", fail_for_some)
     before, failed, after = uvloop.run(read_all(page(0), page(1), page(2)))
     assert (hrefs(before), failed, hrefs(after)) == (("/0",), error, ("/2",))
 
