@@ -86,11 +86,9 @@ class Wanted:
         if self.only_digest:
             most = LIGHT_BYTES * scale if is_text(self.media_type, body) else QUICK_BYTES
             return Weight.LIGHT if len(body) <= most else Weight.HEAVY
-        weight = Weight.LIGHT
-        if not shows_markup(self.charset):
-            body = decode_text(body[: LIGHT_BYTES * scale + 1], self.charset).encode("utf-8", "replace")
-        if not self.json:
-            weight = weigh(body, scale=scale, content=self.looks_at_all)
+        if not shows_markup(self.charset) and len(body) <= LIGHT_BYTES * scale:
+            body = decode_text(body, self.charset).encode("utf-8", "replace")
+        weight = Weight.LIGHT if self.json else weigh(body, scale=scale, content=self.looks_at_all)
         if weight is Weight.HEAVY or asked.nothing or asked.extractor.is_quick(body, json=self.json, scale=scale):
             return weight
         return Weight.HEAVY
