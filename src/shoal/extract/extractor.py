@@ -68,6 +68,11 @@ class Extractor:
         own = (Query(each.find),) if each and each.source == "css" else ()
         return (*own, *_queries(self.rules.fields, start))
 
+    @property
+    def is_plain(self) -> bool:
+        """Does neither XPath nor JMESPath search for anything?"""
+        return not any(rule.path or rule.source in ("json", "xpath") for rule in self._rules())
+
     def is_quick(self, body: bytes, *, json: bool = False, scale: int = 1) -> bool:
         """May XPath and JMESPath search a page where others wait?"""
         paths = [path for rule in self._rules() if (path := rule.find if rule.source == "json" else rule.path)]

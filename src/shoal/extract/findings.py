@@ -89,9 +89,9 @@ class Wanted:
         if not shows_markup(self.charset) and len(body) <= LIGHT_BYTES * scale:
             body = decode_text(body, self.charset).encode("utf-8", "replace")
         weight = Weight.LIGHT if self.json else weigh(body, scale=scale, content=self.looks_at_all)
-        if weight is Weight.HEAVY or asked.nothing or asked.extractor.is_quick(body, json=self.json, scale=scale):
-            return weight
-        return Weight.HEAVY
+        plain = asked.plain and not self.json
+        quick = plain or weight is Weight.HEAVY or asked.extractor.is_quick(body, json=self.json, scale=scale)
+        return weight if quick else Weight.HEAVY
 
     def is_light_tree(self, html: Html, *, scale: int = 1) -> bool:
         """Can all that is asked be taken of the page, now that it is parsed?"""
@@ -144,8 +144,8 @@ class Asked:
     queries: tuple[Query, ...]
     content: bool
     """Are they looked at as a whole?"""
-    nothing: bool
-    """Is nothing taken from them?"""
+    plain: bool
+    """Is all that is taken from them found by CSS?"""
 
 
 @lru_cache(maxsize=200)
@@ -153,7 +153,7 @@ def _asked_of(extraction: str, require: str, following: str, noise: str) -> Aske
     extractor, rules = extractor_of(extraction), unpack_noise(noise) if noise else _NO_NOISE
     more = (require, rough_selector(following), rules.selector)
     queries = (*extractor.queries, *(Query(selector) for selector in more if selector))
-    return Asked(extractor, queries, extractor.content is not None or rules.main, nothing=not extraction)
+    return Asked(extractor, queries, extractor.content is not None or rules.main, extractor.is_plain)
 
 
 @lru_cache(maxsize=100)
