@@ -77,6 +77,19 @@ def test_what_a_class_says_itself_stays() -> None:
     assert repr(Quiet("cod")) == "quiet"
 
 
+@frozen
+class Alike:
+    name: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Alike)
+
+
+def test_who_compares_in_a_way_of_its_own_can_be_in_a_set_all_the_same() -> None:
+    assert Alike("cod") == Alike("bass")
+    assert len({Alike("cod")}) == 1
+
+
 def test_a_value_is_read_by_its_names() -> None:
     assert names_of(Shark) == ("name", "secret", "seen")
     assert values_of(Shark("cod", "s3cret")) == {"name": "cod", "secret": "s3cret", "seen": 0}

@@ -286,15 +286,13 @@ def test_no_light_page_has_many_attributes_however_they_are_written(seed: int, p
         assert 2 * sum(count**2 for count in counts) <= LIGHT_NS
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(
-        st.sampled_from([b"<p>x", b"</a>", b"<div>", b"</b>", b"<td>", b"<a>", b"<b>", b"</p>"]), min_size=1, max_size=4
-    ),
-    st.sampled_from([b"a", b"b", b"A", b"nobr"]),
-    st.integers(1, 2_000),
-    st.integers(1, 3_000),
+TAGS = st.lists(
+    st.sampled_from([b"<p>x", b"</a>", b"<div>", b"</b>", b"<td>", b"<a>", b"<b>", b"</p>"]), min_size=1, max_size=4
 )
+
+
+@settings(max_examples=100, deadline=None)
+@given(TAGS, st.sampled_from([b"a", b"b", b"A", b"nobr"]), st.integers(1, 2_000), st.integers(1, 3_000))
 def test_no_light_page_has_many_attributes_made_again(again: list[bytes], name: bytes, count: int, times: int) -> None:
     body = b"<p><%b %b>" % (name, attributes(count)) + b"".join(again) * times
     if is_light(body):
@@ -304,9 +302,7 @@ def test_no_light_page_has_many_attributes_made_again(again: list[bytes], name: 
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.lists(
-        st.sampled_from([b"<p>x", b"</a>", b"<div>", b"</b>", b"<td>", b"<a>", b"<b>", b"</p>"]), min_size=1, max_size=4
-    ),
+    TAGS,
     st.sampled_from([b"a", b"b", b"A", b"nobr"]),
     st.integers(1, 3),
     st.integers(1, 100_000),
