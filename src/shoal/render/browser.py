@@ -103,8 +103,6 @@ class Browser:
         """Process id → when it started, of the tree: also of those that have lost their parents since."""
         self._renderers = set[int]()
         self._strangers = _drivers()
-        self.pages = 0
-        """Contexts that were opened."""
         self.lost = asyncio.Event()
         """It has crashed, was killed, or its driver was."""
 
@@ -181,7 +179,6 @@ class Browser:
 
         if self._connection is None or self.lost.is_set():
             raise FetchError("browser_crashed", "the browser is gone")
-        self.pages += 1
         try:
             async with asyncio.timeout(ANSWER.total_seconds()):
                 return await self._connection.new_context(**options)

@@ -38,6 +38,8 @@ class Running:
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
         self.under_way = 0
+        self.pages = 0
+        """That it was given, with those that are not open yet."""
         self.until = time.monotonic()
         """When the last of the pages must be over."""
         self.why = ""
@@ -50,6 +52,7 @@ class Running:
 
     def begin(self, total: timedelta) -> None:
         self.under_way += 1
+        self.pages += 1
         self._idle.clear()
         self.until = max(self.until, time.monotonic() + total.total_seconds())
 
@@ -140,7 +143,7 @@ class Pool:
         running.why = why
         if self._current is running:
             self._current = None
-        log.info("browser_replaced", why=why, pages=running.browser.pages, bytes=running.bytes)
+        log.info("browser_replaced", why=why, pages=running.pages, bytes=running.bytes)
         self._leaving[running] = asyncio.create_task(self._leave(running), context=of_no_visit())
 
     async def close(self) -> None:
@@ -202,7 +205,7 @@ class Pool:
         """Why this browser should take no more pages; empty when it may."""
         if running.browser.lost.is_set():
             return "crashed"
-        if running.browser.pages >= self._limits.pages:
+        if running.pages >= self._limits.pages:
             return "pages"
         if running.bytes > self._limits.memory * NEAR:
             return "memory"

@@ -121,7 +121,7 @@ def test_close_ends_pages_that_are_under_way(browser_path: str, site: Server) ->
     async def run() -> None:
         async with rendering_with(browser_path, LIMITS) as rendering:
             page = asyncio.create_task(_reason(rendering.render(order(site.link(f"/wait/{FOR_EVER}")))))
-            await until(lambda: rendering.pool.current is not None and _running(rendering).pages == 1)
+            await until(lambda: rendering.pool.current is not None and _running(rendering).contexts == 1)
             await rendering.close()
             assert await page == "browser_crashed"
             assert _tree() == []
@@ -135,7 +135,7 @@ def test_after_so_many_pages_it_is_replaced_while_others_finish_on_the_old_one(b
     async def run(site: Server) -> None:
         async with rendering_with(browser_path, replace(LIMITS, pages=3)) as rendering:
             slow = asyncio.create_task(rendering.render(order(site.link("/wait/told"))))
-            await until(lambda: rendering.pool.current is not None and _running(rendering).pages == 1)
+            await until(lambda: rendering.pool.current is not None and _running(rendering).contexts == 1)
             first = _running(rendering)
             for number in range(3):
                 await rendering.render(order(site.link(f"/{number}")))
@@ -148,6 +148,17 @@ def test_after_so_many_pages_it_is_replaced_while_others_finish_on_the_old_one(b
 
     with serve(pages) as server:
         asyncio.run(run(server))
+
+
+def test_pages_that_are_not_open_yet_count_as_well(browser_path: str) -> None:
+    async def run() -> None:
+        async with rendering_with(browser_path, replace(LIMITS, pages=2)) as rendering:
+            page, soon = rendering.pool.page, timedelta(seconds=5)
+            async with page(soon) as first, page(soon) as second, page(soon) as third:
+                assert first is second
+                assert third is not first
+
+    asyncio.run(run())
 
 
 def test_many_pages_over_many_browsers_all_come_home(browser_path: str, site: Server) -> None:
