@@ -22,6 +22,7 @@ Item = Mapping[str, Any]
 """A record as JSON has it."""
 _BYTES_OF_A_TAG = 20
 """A page has a tag for each so many bytes, or text that takes as long."""
+_TAGS_OF_AN_ELEMENT = 2
 
 
 @frozen
@@ -74,12 +75,19 @@ class Extractor:
         return not any(rule.path or rule.source in ("json", "xpath") for rule in self._rules())
 
     def is_quick(self, body: bytes, *, json: bool = False, scale: int = 1) -> bool:
-        """May XPath and JMESPath search a page where others wait?"""
+        """May JMESPath search a page where others wait, as far as its bytes tell?"""
         paths = [path for rule in self._rules() if (path := rule.find if rule.source == "json" else rule.path)]
         growth = min(40, sum(map(jmespath_growth, paths)))
-        if (json or paths) and (len(body) << growth) * max(1, len(paths)) > LIGHT_BYTES * scale:
-            return False
-        return json or self._has_quick_xpaths(body, scale)
+        return not (json or paths) or (len(body) << growth) * max(1, len(paths)) <= LIGHT_BYTES * scale
+
+    def has_quick_xpaths(self, elements: int, size: int, scale: int = 1) -> bool:
+        """May XPath search so many elements? It tries each for every `//`, and may read all text for each function."""
+        xpaths = [rule.find for rule in self._rules() if rule.source == "xpath"]
+        if not xpaths:
+            return True
+        tried = max(elements * _TAGS_OF_AN_ELEMENT, size // _BYTES_OF_A_TAG)
+        nested = 1 if self.rules.each or any(rule.fields for rule in self.rules.fields) else 0
+        return sum(tried ** (xpath_roams(xpath) + nested) for xpath in xpaths) <= LIGHT_STEPS * scale
 
     def take(self, page: Html | Document) -> tuple[Item, ...]:
         """The items of a page; one without any value is none."""
@@ -107,15 +115,6 @@ class Extractor:
         if self.rules.each:
             yield self.rules.each
         yield from _all(self.rules.fields)
-
-    def _has_quick_xpaths(self, body: bytes, scale: int) -> bool:
-        """XPath tries every element for each `//`, and may read all text for each function."""
-        xpaths = [rule.find for rule in self._rules() if rule.source == "xpath"]
-        if not xpaths:
-            return True
-        tags = max(body.count(b"<"), len(body) // _BYTES_OF_A_TAG)
-        nested = 1 if self.rules.each or any(rule.fields for rule in self.rules.fields) else 0
-        return sum(tags ** (xpath_roams(xpath) + nested) for xpath in xpaths) <= LIGHT_STEPS * scale
 
 
 def _with_content(items: tuple[Item, ...], content: Item) -> tuple[Item, ...]:

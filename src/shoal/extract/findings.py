@@ -93,13 +93,14 @@ class Wanted:
         quick = plain or weight is Weight.HEAVY or asked.extractor.is_quick(body, json=self.json, scale=scale)
         return weight if quick else Weight.HEAVY
 
-    def is_light_tree(self, html: Html, *, scale: int = 1) -> bool:
-        """Can all that is asked be taken of the page, now that it is parsed?"""
+    def is_light_tree(self, html: Html, size: int, *, scale: int = 1) -> bool:
+        """Can all that is asked be taken of a page of so many bytes, now that it is parsed?"""
         asked = self.asked
-        if not (asked.queries or self.looks_at_all or self.noise):
+        if asked.plain and not (asked.queries or self.looks_at_all or self.noise):
             return True
         elements = len(html.tree.css("*"))
-        return is_light_tree(elements, asked.queries, scale=scale, content=self.looks_at_all)
+        light = is_light_tree(elements, asked.queries, scale=scale, content=self.looks_at_all)
+        return light and (asked.plain or asked.extractor.has_quick_xpaths(elements, size, scale))
 
     @property
     def looks_at_all(self) -> bool:
@@ -244,7 +245,7 @@ def _find(body: bytes, wanted: Wanted, *, bare: bool = False, scale: int = 0) ->
     html = None
     if wanted.markup and not wanted.json:
         html = Html.parse(body, wanted.charset, wanted.base, bare=bare)
-        if scale and not wanted.is_light_tree(html, scale=scale):
+        if scale and not wanted.is_light_tree(html, len(body), scale=scale):
             raise _HeavyTree
     found = _of_json(body, wanted) if wanted.json else _of_markup(html, body, wanted) if html else Findings()
     if wanted.noise and not found.render:

@@ -203,7 +203,16 @@ FORMATTING = b"<b><i><u><s><big><code><em><font><nobr><small><strike><strong><tt
 AGAIN = b"<p>" + FORMATTING * 3 + b"<p>x" * 1_400
 
 
-@pytest.mark.parametrize("asked", [{"noise": Noise(main=True).pack()}, {"likeness": True}, {"fields": {"x": "p b b"}}])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"noise": Noise(main=True).pack()},
+        {"likeness": True},
+        {"fields": {"x": "p b b"}},
+        {"fields": {"x[]": "//b/following::u"}},
+    ],
+    ids=["text", "likeness", "CSS", "XPath"],
+)
 def test_formatting_that_is_made_again_is_counted_in_the_tree(asked: dict[str, Any]) -> None:
     fields: dict[str, str] = asked.pop("fields", {})
     order = replace(wanting(fields), prose=True, **asked)
