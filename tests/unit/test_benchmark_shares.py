@@ -8,10 +8,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from benchmarks import quota
 from benchmarks.lineup import CONTENDERS
+from tests.conftest import lack
 
 GROUP_OF_MINE = "print(open('/proc/self/cgroup').read())"
 
@@ -30,7 +29,7 @@ def test_a_contender_without_a_share_joins_nothing() -> None:
 
 def test_a_contender_with_a_share_is_in_a_group_that_ends_with_it() -> None:
     if not quota.can_limit():
-        pytest.skip("it takes root, and control groups, to give a process a share of the processors")
+        lack("it takes root, and control groups, to give a process a share of the processors")
     before = _groups()
     with quota.limited(0.5) as join:
         assert "/shoal-bench-" in _group_of_a_child(join)
